@@ -1,0 +1,1 @@
+"""DocEnt: entities represented by the sentences that describe them."""

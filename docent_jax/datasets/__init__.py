@@ -1,0 +1,1 @@
+"""Sources of entities with their documents and queries."""

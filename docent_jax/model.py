@@ -1,0 +1,56 @@
+"""The DocEnt models (section 2 of the paper) as flax.linen modules."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
+
+
+class Dual(nn.Module):
+    """DocEnt-Dual (section 2.1): an entity table g(e) beside a BERT sentence encoder f(s).
+
+    Attributes:
+        bert: the encoder's architecture.
+        num_entities: rows of the table.
+        pooling: how f(s) is read from the encoder; [CLS] in the paper.
+        temperature: first value of the temperature.
+    """
+
+    bert: BertConfig
+    num_entities: int
+    pooling: Pooling
+    temperature: float
+
+    def setup(self) -> None:
+        """Declares encoder, table and temperature."""
+        self.encoder = Bert(self.bert)
+        self.entities = nn.Embed(
+            self.num_entities, self.bert.hidden_size, embedding_init=self.bert.kernel_init
+        )
+        self.log_temperature = self.param(
+            "log_temperature", nn.initializers.constant(jnp.log(self.temperature)), ()
+        )
+
+    def __call__(
+        self, input_ids: jax.Array, attention_mask: jax.Array, deterministic: bool = True
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Gives what the loss needs.
+
+        Args:
+            input_ids: int32 `[batch, length]`.
+            attention_mask: int32 `[batch, length]`, 0 is padding.
+            deterministic: no dropout.
+
+        Returns:
+            f(s) `[batch, dim]` float32, all g(e) `[entities, dim]` float32, temperature scalar.
+        """
+        sentences = self.encode(input_ids, attention_mask, deterministic)
+        return sentences, self.entities.embedding, jnp.exp(self.log_temperature)
+
+    def encode(
+        self, input_ids: jax.Array, attention_mask: jax.Array, deterministic: bool = True
+    ) -> jax.Array:
+        """f(s) `[batch, dim]` float32; arguments as `__call__`."""
+        hidden = self.encoder(input_ids, attention_mask, deterministic=deterministic)
+        return pool(hidden, attention_mask, self.pooling)

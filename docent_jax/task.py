@@ -1,0 +1,167 @@
+"""DocEnt-Dual as tasks of the one training loop."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import grain
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from docent_jax.data import EncodedCorpus
+from docent_jax.evaluation import zero_shot_measures
+from docent_jax.model import Dual
+from retrieval_jax.losses import contrastive_loss_from_embeddings
+from retrieval_jax.pipeline import ShuffledBatches, iterate, text_batches
+from retrieval_jax.sharding import Rules
+from retrieval_jax.training import Metrics, Params
+
+Negatives = Literal["in_batch", "all"]
+
+
+def entity_loss(
+    sentences: jax.Array,
+    entity_table: jax.Array,
+    entity_ids: jax.Array,
+    temperature: jax.Array,
+    negatives: Negatives,
+) -> jax.Array:
+    """-log P(e | s) of section 2.1, averaged over the batch.
+
+    Args:
+        sentences: f(s) `[batch, dim]`.
+        entity_table: g(e) `[entities, dim]`.
+        entity_ids: int32 `[batch]`, the entity of each sentence.
+        temperature: positive scalar.
+        negatives: softmax over all entities, or over those of the batch, where a second sentence
+            of the same entity gives no negative.
+
+    Returns:
+        float32 scalar.
+    """
+    if negatives == "all":
+        return contrastive_loss_from_embeddings(
+            sentences, entity_table, temperature, positives=entity_ids
+        )
+    return contrastive_loss_from_embeddings(
+        sentences,
+        entity_table[entity_ids],
+        temperature,
+        query_ids=entity_ids,
+        candidate_ids=entity_ids,
+    )
+
+
+class DualTask:
+    """Trains encoder and entity table together.
+
+    Args:
+        model: the model.
+        corpus: tokenised sentences and dev queries.
+        negatives: denominator of P(e | s).
+        warm_start: host arrays to start from (encoder, and table unless it is to be random).
+    """
+
+    rules: Rules = ()
+
+    def __init__(
+        self, model: Dual, corpus: EncodedCorpus, negatives: Negatives, warm_start: Params
+    ) -> None:
+        self.model, self.corpus, self.negatives = model, corpus, negatives
+        self.warm_start = warm_start
+        self._encode = jit_encoder(model)
+
+    def init(self, rng: jax.Array) -> Params:
+        """Fresh parameters of `Dual`."""
+        pieces = jnp.zeros((1, 1), jnp.int32)
+        return self.model.init(rng, pieces, pieces)["params"]
+
+    def loss(
+        self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
+    ) -> tuple[jax.Array, Metrics]:
+        """`entity_loss` of a batch with `input_ids`, `attention_mask`, `entity_ids`."""
+        sentences, table, temperature = self.model.apply(
+            {"params": params},
+            batch["input_ids"],
+            batch["attention_mask"],
+            deterministic=not train,
+            rngs={"dropout": rng},
+        )
+        loss = entity_loss(sentences, table, batch["entity_ids"], temperature, self.negatives)
+        return loss, {"temperature": (temperature, jnp.float32(1))}
+
+    def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
+        """Shuffled sentences in length buckets."""
+        columns = {"entity_ids": self.corpus.sentence_entities}
+        return text_batches(self.corpus.sentences, columns, batch_size, seed)
+
+    def evaluate(self, params: Params) -> dict[str, float]:
+        """Zero-shot ranking of the dev queries."""
+        table = params["entities"]["embedding"]
+        queries = self.corpus.encode_queries("dev", lambda *batch: self._encode(params, *batch))
+        return zero_shot_measures(queries, np.asarray(table), self.corpus, "dev")
+
+
+class TableTask:
+    """Fits the entity table to sentence vectors of a frozen encoder, in seconds.
+
+    Args:
+        vectors: `[sentences, dim]` float32.
+        sentence_entities: int32 `[sentences]`.
+        table: `[entities, dim]`, where to start.
+        temperature: fixed.
+    """
+
+    rules: Rules = ()
+
+    def __init__(
+        self,
+        vectors: np.ndarray,
+        sentence_entities: np.ndarray,
+        table: np.ndarray,
+        temperature: float,
+    ) -> None:
+        self.vectors, self.sentence_entities = vectors, sentence_entities
+        self.temperature = temperature
+        self.warm_start = {"entities": {"embedding": table}}
+
+    def init(self, rng: jax.Array) -> Params:
+        """The table of the warm start."""
+        del rng
+        return jax.tree.map(jnp.asarray, self.warm_start)
+
+    def loss(
+        self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
+    ) -> tuple[jax.Array, Metrics]:
+        """`entity_loss` over all entities."""
+        del rng, train
+        table = params["entities"]["embedding"]
+        temperature = jnp.float32(self.temperature)
+        return entity_loss(batch["vectors"], table, batch["entity_ids"], temperature, "all"), {}
+
+    def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
+        """Shuffled sentence vectors."""
+
+        def make_batch(indices: np.ndarray, longest: int) -> dict[str, np.ndarray]:
+            del longest
+            return {
+                "vectors": self.vectors[indices],
+                "entity_ids": self.sentence_entities[indices],
+            }
+
+        lengths = np.zeros(len(self.vectors), np.int32)
+        return iterate(ShuffledBatches(lengths, batch_size, seed, make_batch))
+
+    def evaluate(self, params: Params) -> dict[str, float]:
+        """Nothing: the number of steps is chosen beforehand."""
+        del params
+        return {}
+
+
+def jit_encoder(model: Dual) -> Callable[[Params, Any, Any], jax.Array]:
+    """Jits f(s): (params, input_ids, attention_mask) -> `[batch, dim]`."""
+    return jax.jit(
+        lambda params, input_ids, attention_mask: model.apply(
+            {"params": params}, input_ids, attention_mask, method=Dual.encode
+        )
+    )

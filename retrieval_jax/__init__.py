@@ -1,0 +1,1 @@
+"""What the four retrieval systems share: losses, evaluation, BERT, training, checkpoints, data."""

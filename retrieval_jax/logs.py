@@ -1,0 +1,115 @@
+"""Metrics of a training run: JSON lines always, TensorBoard when asked, progress on the screen."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class MetricWriter:
+    """Appends one JSON object a call to `metrics.jsonl`; a context manager.
+
+    Args:
+        folder: run folder.
+        tensorboard: also write TensorBoard events under `folder/tensorboard`.
+    """
+
+    def __init__(self, folder: Path, tensorboard: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lines = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._board = None
+        if tensorboard:
+            from tensorboardX import SummaryWriter
+
+            self._board = SummaryWriter(str(folder / "tensorboard"))
+
+    def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+        """Writes the values of one step; `kind` is "train" or "dev"."""
+        # JSON has no NaN: null says that there is no number.
+        finite = {n: v if math.isfinite(v) else None for n, v in values.items()}
+        line = {"step": step, "kind": kind, "time": round(time.time(), 3), **finite}
+        self._lines.write(json.dumps(line) + "\n")
+        self._lines.flush()
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def __enter__(self) -> "MetricWriter":
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes the files."""
+        self._lines.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_metrics(folder: Path) -> list[dict]:
+    """Reads `metrics.jsonl`; of lines written twice (after a resume) the last counts."""
+    path = folder / "metrics.jsonl"
+    if not path.is_file():
+        return []
+    latest = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:  # cut off when the process was killed
+            continue
+        latest[entry["step"], entry["kind"]] = entry
+    return [latest[key] for key in sorted(latest)]
+
+
+class TrainingProgress:
+    """A progress bar on a terminal, else a line a log; a context manager.
+
+    Args:
+        steps: steps in all.
+        start: steps done before.
+        enabled: False shows nothing.
+    """
+
+    def __init__(self, steps: int, start: int, enabled: bool = True) -> None:
+        self._console = Console(stderr=True, quiet=not enabled)
+        self._steps = steps
+        self._bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[values]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not (enabled and self._console.is_terminal),
+        )
+        self._row = self._bar.add_task("", total=steps, completed=start, values="compiling")
+
+    def update(self, step: int, values: Mapping[str, float]) -> None:
+        """Shows the values of the last log interval."""
+        text = f"loss {values['loss']:.4f}  {values['examples_per_second']:.0f} examples/s"
+        self._bar.update(self._row, completed=step, values=text)
+        if self._bar.disable:
+            self._console.print(f"step {step}/{self._steps}  {text}", highlight=False)
+
+    def show(self, step: int, measures: Mapping[str, float]) -> None:
+        """Shows an evaluation on a line of its own."""
+        text = "  ".join(f"{name} {value:.4f}" for name, value in measures.items())
+        self._console.print(f"step {step}/{self._steps}  dev  {text}", highlight=False)
+
+    def __enter__(self) -> "TrainingProgress":
+        """Starts drawing."""
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops drawing."""
+        self._bar.stop()

@@ -1,0 +1,143 @@
+"""Run folders: what a training run leaves, and how another process finds it again.
+
+`config.json` (package and configuration), `provenance.json` (versions, data, command),
+`metrics.jsonl`, `checkpoints/`, `best/`, `results.json`, `ranking.trec`, `plots/`, and what the
+package itself adds (tokenizer, entity names).
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+
+from retrieval_jax import config as config_lib
+from retrieval_jax.errors import InputError
+
+C = TypeVar("C")
+VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "numpy", "transformers")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+    """A run folder on disk.
+
+    Attributes:
+        path: the folder.
+        package: which package's run it is, for example "docent_jax".
+    """
+
+    path: Path
+    package: str
+
+    @property
+    def plots(self) -> Path:
+        """Folder of pictures, made if absent."""
+        (self.path / "plots").mkdir(exist_ok=True)
+        return self.path / "plots"
+
+    def write_json(self, name: str, values: Any) -> None:
+        """Writes `values` as the folder's file `name`, whole or not at all."""
+        partial = self.path / f"{name}.partial"
+        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        partial.replace(self.path / name)
+
+    def read_json(self, name: str) -> Any:
+        """Reads the folder's file `name`.
+
+        Raises:
+            InputError: absent, or no JSON.
+        """
+        path = self.path / name
+        if not path.is_file():
+            raise InputError(f"no {name} in {self.path}", "Is it a finished run folder?")
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path} is no JSON: {error}", "Restore it or train again.") from error
+
+
+def create_run(path: Path, package: str, config: Any, data_fingerprint: str) -> RunFolder:
+    """Makes a run folder, or opens it again to resume the same run.
+
+    Args:
+        path: the folder.
+        package: name of the calling package.
+        config: its configuration, a dataclass.
+        data_fingerprint: hash of the training data.
+
+    Raises:
+        InputError: the folder holds a run of another package, configuration or data (differences
+            shown), or files but no run.
+    """
+    run = RunFolder(path, package)
+    described = {"package": package, "config": config_lib.to_dict(config)}
+    provenance = provenance_record(data_fingerprint)
+    if (path / "config.json").is_file():
+        changed = config_lib.differences(run.read_json("config.json"), described)
+        before = run.read_json("provenance.json")["data_fingerprint"]
+        if before != data_fingerprint:
+            changed.append(f"data fingerprint: {before[:12]} -> {data_fingerprint[:12]}")
+        if changed:
+            shown = "\n  ".join(changed[:20])
+            raise InputError(
+                f"{path} holds another run; it differs in\n  {shown}",
+                "Give another --run folder, or the same configuration to resume.",
+            )
+        return run
+    if path.is_dir() and any(path.iterdir()):
+        raise InputError(f"{path} is not empty and no run folder", "Give a new --run folder.")
+    path.mkdir(parents=True, exist_ok=True)
+    run.write_json("provenance.json", provenance)
+    run.write_json("config.json", described)
+    return run
+
+
+def open_run(path: Path | str, package: str, config_class: type[C]) -> tuple[RunFolder, C]:
+    """Opens a run folder for reading.
+
+    Raises:
+        InputError: no such folder, no run in it, a run of another package, or one written by a
+            version with other fields.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise InputError(f"no such run folder: {path}", "Check the path; train one first.")
+    run = RunFolder(path, package)
+    if not (path / "config.json").is_file():
+        raise InputError(f"{path} is no run folder: it has no config.json", "Train one first.")
+    described = run.read_json("config.json")
+    if "package" not in described or "config" not in described:
+        raise InputError(
+            f"{path / 'config.json'} is no run's configuration",
+            "A run folder is wanted, not an encoder's (a BERT folder).",
+        )
+    if described["package"] != package:
+        raise InputError(
+            f"{path} is a run of {described['package']}, not of {package}",
+            f"Load it with {described['package']}.load({str(path)!r}).",
+        )
+    return run, config_lib.from_dict(config_class, described["config"], f"{path / 'config.json'}")
+
+
+def provenance_record(data_fingerprint: str) -> dict[str, Any]:
+    """Says what a result was made with: command, versions, revision, devices, data."""
+    git = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "data_fingerprint": data_fingerprint,
+        "git_revision": git.stdout.strip() or None,
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in VERSIONED},
+        "devices": [f"{device.platform}:{device.device_kind}" for device in jax.devices()],
+    }

@@ -1,0 +1,14 @@
+"""Strict settings for every test: eight CPU devices, no silent rank promotion."""
+
+import os
+
+# Before JAX starts: its CPU backend reads the flag once.
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+)
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import jax  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
