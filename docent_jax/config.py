@@ -8,8 +8,8 @@ import dataclasses
 from typing import Literal
 
 from retrieval_jax.bert import Pooling
-from retrieval_jax.huggingface import DEFAULT_ENCODER
 from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
 
 
@@ -44,8 +44,10 @@ class ModelConfig:
         dropout: replaces both of the encoder's dropout rates; None = as the encoder's folder says.
         entity_init: rows of the entity table at the start: random; the mean of the entity's
             sentence vectors; or that mean, fitted with the encoder frozen.
+        fit_epochs: passes over the sentence vectors when the table is fitted.
+        fit_learning_rate: peak rate of that fit.
         temperature: divides the cosine in P(e | s).
-        learn_temperature: train it, as RELIC does.
+        learn_temperature: train it, starting there, as RELIC does.
         negatives: denominator of P(e | s): the entities of the batch, or all entities.
     """
 
@@ -57,6 +59,8 @@ class ModelConfig:
     pooling: Pooling = "mean"
     dropout: float | None = None
     entity_init: Literal["random", "mean", "fitted"] = "fitted"
+    fit_epochs: float = 10.0
+    fit_learning_rate: float = 3e-3
     temperature: float = 0.05
     learn_temperature: bool = True
     negatives: Literal["in_batch", "all"] = "all"

@@ -1,5 +1,7 @@
 """The DocEnt models (section 2 of the paper) as flax.linen modules."""
 
+import math
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -14,13 +16,15 @@ class Dual(nn.Module):
         bert: the encoder's architecture.
         num_entities: rows of the table.
         pooling: how f(s) is read from the encoder; [CLS] in the paper.
-        temperature: first value of the temperature.
+        temperature: divides the cosine.
+        learn_temperature: whether it is a parameter that starts there, as in RELIC.
     """
 
     bert: BertConfig
     num_entities: int
     pooling: Pooling
     temperature: float
+    learn_temperature: bool
 
     def setup(self) -> None:
         """Declares encoder, table and temperature."""
@@ -28,9 +32,11 @@ class Dual(nn.Module):
         self.entities = nn.Embed(
             self.num_entities, self.bert.hidden_size, embedding_init=self.bert.kernel_init
         )
-        self.log_temperature = self.param(
-            "log_temperature", nn.initializers.constant(jnp.log(self.temperature)), ()
-        )
+        log_temperature = math.log(self.temperature)
+        if self.learn_temperature:
+            start = nn.initializers.constant(log_temperature)
+            log_temperature = self.param("log_temperature", start, ())
+        self.log_temperature = log_temperature
 
     def __call__(
         self, input_ids: jax.Array, attention_mask: jax.Array, deterministic: bool = True
@@ -45,12 +51,6 @@ class Dual(nn.Module):
         Returns:
             f(s) `[batch, dim]` float32, all g(e) `[entities, dim]` float32, temperature scalar.
         """
-        sentences = self.encode(input_ids, attention_mask, deterministic)
-        return sentences, self.entities.embedding, jnp.exp(self.log_temperature)
-
-    def encode(
-        self, input_ids: jax.Array, attention_mask: jax.Array, deterministic: bool = True
-    ) -> jax.Array:
-        """f(s) `[batch, dim]` float32; arguments as `__call__`."""
         hidden = self.encoder(input_ids, attention_mask, deterministic=deterministic)
-        return pool(hidden, attention_mask, self.pooling)
+        sentences = pool(hidden, attention_mask, self.pooling)
+        return sentences, self.entities.embedding, jnp.exp(self.log_temperature)

@@ -1,7 +1,8 @@
 """DocEnt-Dual as tasks of the one training loop."""
 
+import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import grain
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from docent_jax.data import EncodedCorpus
 from docent_jax.evaluation import zero_shot_measures
 from docent_jax.model import Dual
+from retrieval_jax.encoding import jit_encoder
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 from retrieval_jax.pipeline import ShuffledBatches, iterate, text_batches
 from retrieval_jax.sharding import Rules
@@ -59,22 +61,30 @@ class DualTask:
         model: the model.
         corpus: tokenised sentences and dev queries.
         negatives: denominator of P(e | s).
-        warm_start: host arrays to start from (encoder, and table unless it is to be random).
+        warm_start: gives host arrays to start from: the encoder, and the table unless random.
     """
 
     rules: Rules = ()
 
     def __init__(
-        self, model: Dual, corpus: EncodedCorpus, negatives: Negatives, warm_start: Params
+        self,
+        model: Dual,
+        corpus: EncodedCorpus,
+        negatives: Negatives,
+        warm_start: Callable[[], Params],
     ) -> None:
         self.model, self.corpus, self.negatives = model, corpus, negatives
-        self.warm_start = warm_start
-        self._encode = jit_encoder(model)
+        self._warm_start = warm_start
+        self._encode = jit_encoder(model.bert, model.pooling)
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters of `Dual`."""
         pieces = jnp.zeros((1, 1), jnp.int32)
         return self.model.init(rng, pieces, pieces)["params"]
+
+    def warm_start(self) -> Params:
+        """What the task was given."""
+        return self._warm_start()
 
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
@@ -98,7 +108,8 @@ class DualTask:
     def evaluate(self, params: Params) -> dict[str, float]:
         """Zero-shot ranking of the dev queries."""
         table = params["entities"]["embedding"]
-        queries = self.corpus.encode_queries("dev", lambda *batch: self._encode(params, *batch))
+        encode_batch = functools.partial(self._encode, params["encoder"])
+        queries = self.corpus.encode_queries("dev", encode_batch)
         return zero_shot_measures(queries, np.asarray(table), self.corpus, "dev")
 
 
@@ -122,13 +133,16 @@ class TableTask:
         temperature: float,
     ) -> None:
         self.vectors, self.sentence_entities = vectors, sentence_entities
-        self.temperature = temperature
-        self.warm_start = {"entities": {"embedding": table}}
+        self.table, self.temperature = table, temperature
 
     def init(self, rng: jax.Array) -> Params:
-        """The table of the warm start."""
+        """A table of the right shape."""
         del rng
-        return jax.tree.map(jnp.asarray, self.warm_start)
+        return {"entities": {"embedding": jnp.zeros(self.table.shape)}}
+
+    def warm_start(self) -> Params:
+        """The table to start from."""
+        return {"entities": {"embedding": self.table}}
 
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
@@ -156,12 +170,3 @@ class TableTask:
         """Nothing: the number of steps is chosen beforehand."""
         del params
         return {}
-
-
-def jit_encoder(model: Dual) -> Callable[[Params, Any, Any], jax.Array]:
-    """Jits f(s): (params, input_ids, attention_mask) -> `[batch, dim]`."""
-    return jax.jit(
-        lambda params, input_ids, attention_mask: model.apply(
-            {"params": params}, input_ids, attention_mask, method=Dual.encode
-        )
-    )

@@ -9,7 +9,6 @@ from typing import Any
 
 import grain
 import jax
-import numpy as np
 import orbax.checkpoint as ocp
 
 from retrieval_jax.errors import InputError
@@ -102,29 +101,23 @@ def restore_params(folder: Path, sharding: jax.sharding.Sharding | None = None) 
     Raises:
         InputError: the folder has no checkpoint.
     """
+    sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
     for name in ("best", "checkpoints"):
-        path = folder / name
-        if not path.is_dir():
+        if not (folder / name).is_dir():
             continue
-        with _manager(path, None) as manager:
+        with _manager(folder / name, None) as manager:
             step = manager.latest_step()
             if step is None:
                 continue
-            return _restore_item(path / str(step) / "params", sharding)
+            tree = manager.item_metadata(step)["params"].tree
+            target = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree
+            )
+            parts = ocp.args.Composite(params=ocp.args.StandardRestore(target))
+            return manager.restore(step, args=parts)["params"]
     raise InputError(
         f"{folder} holds no checkpoint", "Training has not saved yet, or was stopped before it did."
     )
-
-
-def _restore_item(path: Path, sharding: jax.sharding.Sharding | None) -> Params:
-    sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    with ocp.StandardCheckpointer() as checkpointer:
-        metadata = checkpointer.metadata(path).item_metadata.tree
-        target = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, np.dtype(leaf.dtype), sharding=sharding),
-            metadata,
-        )
-        return checkpointer.restore(path, target)
 
 
 def _without_params(state: Any) -> Any:

@@ -1,15 +1,27 @@
 """Encoding many texts into vectors: rows of like length together, results in input order."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 from rich.progress import track
 
+from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
 from retrieval_jax.pipeline import TokenTable, bucket_width, bucket_widths
 
 # (input_ids, attention_mask), int32 `[batch, width]` -> `[batch, dim]`; jitted, parameters bound.
 EncodeBatch = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def jit_encoder(config: BertConfig, pooling: Pooling) -> Callable[[Any, Any, Any], jax.Array]:
+    """Jits (parameters of `Bert`, input_ids, attention_mask) -> `[batch, dim]` float32."""
+
+    def encode_batch(params: Any, input_ids: jax.Array, attention_mask: jax.Array) -> jax.Array:
+        hidden = Bert(config).apply({"params": params}, input_ids, attention_mask)
+        return pool(hidden, attention_mask, pooling)
+
+    return jax.jit(encode_batch)
 
 
 def encode(

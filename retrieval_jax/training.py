@@ -50,15 +50,20 @@ class Task(Protocol):
     """What a paper gives the loop.
 
     Attributes:
-        warm_start: host arrays that replace the same paths of `init`'s result; may be empty.
         rules: placement of parameters on the mesh (`retrieval_jax.sharding`).
     """
 
-    warm_start: Params
     rules: Rules
 
     def init(self, rng: jax.Array) -> Params:
-        """Fresh parameters."""
+        """Fresh parameters; pure."""
+        ...
+
+    def warm_start(self) -> Params:
+        """Host arrays that replace the same paths of `init`'s result; may be empty.
+
+        Called once for a new run, not when one is resumed.
+        """
         ...
 
     def loss(
@@ -155,7 +160,7 @@ def create_state(
 ) -> TrainState:
     """Makes the first state, each array created where its rule places it."""
     shapes = state_shapes(task, optimizer, seed, mesh)
-    warm = traverse_util.flatten_dict(task.warm_start, sep="/")
+    warm = traverse_util.flatten_dict(task.warm_start(), sep="/")
     known = traverse_util.flatten_dict(shapes.params, sep="/")
     for path, value in warm.items():
         if path not in known or known[path].shape != value.shape:
@@ -219,7 +224,7 @@ def make_train_step(
             optimizers.match_paths(grads, config.frozen),
         )
         one = jnp.float32(1)
-        metrics = metrics | {"loss": (loss, one), "grad_norm": (optax.global_norm(trained), one)}
+        metrics = metrics | {"loss": (loss, one), "grad_norm": (optax.tree.norm(trained), one)}
         state = state.replace(
             step=state.step + 1,
             params=optax.apply_updates(state.params, updates),

@@ -20,14 +20,23 @@ _PROSE_DIRECTIVES = frozenset(
 _DROPPED_SECTIONS = frozenset(("bibliography", "methods", "references", "see also"))
 # Underlined sections of `name : type` headers over indented descriptions.
 _DEFINITION_SECTIONS = frozenset(
-    ("attributes", "keyword arguments", "other parameters", "parameters", "raises", "receives")
-    + ("returns", "warns", "yields")
-)
-_ABBREVIATIONS = frozenset(
-    "al approx cf def dim e.g ed eds eq eqs esp etc fig figs i.e incl no pp ref refs resp sec sect"
-    " viz vol vs w.r.t wrt".split()
+    (
+        "attributes",
+        "keyword arguments",
+        "other parameters",
+        "parameters",
+        "raises",
+        "receives",
+        "returns",
+        "warns",
+        "yields",
+    )
 )
 
+_ABBREVIATION = re.compile(
+    r"al|approx|cf|def|dim|e\.g|eds?|eqs?|esp|etc|figs?|i\.e|incl|no|pp|refs?|resp|sect?|viz|vol"
+    r"|vs|w\.r\.t|wrt"
+)
 _SIGNATURE = re.compile(r"(?:[\w\s,.\[\]]+=)?\s*[\w.]+\(.*\)(?:\s*->.*)?", re.DOTALL)
 _UNDERLINE = re.compile(r"\s*([-=~^\"'*+#])\1{2,}\s*")
 _TABLE_RULE = re.compile(r"\s*(?:[=-]{2,}(?:\s+[=-]+)+|\+[-=+]+\+)\s*")
@@ -42,12 +51,13 @@ _DEFINITION = re.compile(r"[\w*`'\"., ]+ : ")
 _BULLET = re.compile(r"(?:[-*+•]|\(?(?:\d{1,2}|[a-z]|#|i{2,3}|iv|vi{0,3})[.)])\s+(?=\S)")
 _FIELD = re.compile(r":\w+(?:\s[^:`]*)?:(?!`)\s*")
 
-_ROLE = re.compile(r":([\w+-]+):`([^`]*)`")
-_LINK = re.compile(r"`([^`<]*?)\s*<[^`>]*>`_{0,2}")
-_LITERAL = re.compile(r"(`{1,2})([^`]*)\1(?:__?(?!\w))?")
+_LITERAL = re.compile(r"``([^`]*)``")
+_ROLE = re.compile(r"(?::(?:[\w+-]+:)*([\w+-]+):)?`([^`]*)`(?:__?(?!\w))?")
 _CITATION = re.compile(r"\s*\[[\w#*.-]+\]_|\s*\[\d+\](?!\w)")
-_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2})(?=\S)([^*]*[^*\s])\1(?![\w*])")
 _URL = re.compile(r"<?https?://[^\s>)]+>?")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2})(?=\S)([^*]*[^*\s])\1(?![\w*])")
+_ESCAPE = re.compile(r"\\(?:\s+|(\W|s\b))")
+_SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+(?=[.,;:!?)](?:\s|$))")
 _SENTENCE_END = re.compile(r"[.!?][)\"']*\s+")
 
 
@@ -103,23 +113,22 @@ def clean_docstring(docstring: str) -> CleanDocstring:
 
 
 def strip_markup(text: str) -> str:
-    """Plain text of one paragraph: roles, links, emphasis and literals leave their content.
+    """Plain text of one paragraph: roles, links, emphasis and literals leave their text.
 
-    TeX formulas, citations and web addresses go; `:math:` without TeX commands stays.
+    Formulas in TeX, citations and web addresses go; `:math:` without TeX commands stays.
     """
-    text = _LINK.sub(r"\1", _ROLE.sub(_role_content, text))
-    text = _URL.sub("", _CITATION.sub("", _LITERAL.sub(r"\2", text)))
-    text = _EMPHASIS.sub(r"\2", text)
-    text = re.sub(r"\\(\W)", r"\1", text)
-    return " ".join(text.split())
+    text = _ROLE.sub(_role_content, _LITERAL.sub(r"\1", text))
+    text = _EMPHASIS.sub(r"\2", _URL.sub("", _CITATION.sub("", text.replace("`", ""))))
+    text = _ESCAPE.sub(r"\1", text)
+    return " ".join(_SPACE_BEFORE_PUNCTUATION.sub("", text).split())
 
 
 def _role_content(role: re.Match[str]) -> str:
     name, content = role.groups()
     if name == "math":
         return "" if re.search(r"[\\{}]", content) else content
-    content = re.sub(r"\s*<[^>]*>$", "", content)
-    return content.rsplit(".", 1)[-1] if content.startswith("~") else content.lstrip("!")
+    content = re.sub(r"\s*<[^>]*>$", "", content)  # The target of a link.
+    return content.rpartition(".")[2] if content.startswith("~") else content.lstrip("!")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -129,7 +138,7 @@ def split_sentences(text: str) -> list[str]:
     for end in _SENTENCE_END.finditer(text):
         last_word = text[start : end.start()].rpartition(" ")[2].lower().lstrip("([\"'")
         follows = text[end.end() : end.end() + 1]
-        is_abbreviation = text[end.start()] == "." and last_word in _ABBREVIATIONS
+        is_abbreviation = text[end.start()] == "." and _ABBREVIATION.fullmatch(last_word)
         is_ellipsis = last_word.endswith(".")
         is_factorial = text[end.start()] == "!" and not follows.isupper()
         if not (is_abbreviation or is_ellipsis or is_factorial):
@@ -189,17 +198,11 @@ def _without_fenced_code(lines: list[str], dropped: Counter[str]) -> list[str]:
 def _without_tables(lines: list[str], dropped: Counter[str]) -> list[str]:
     """Blanks runs of lines that hold a ruler of a simple table or a grid table."""
     kept = []
-    start = 0
-    while start < len(lines):
-        end = start + 1
-        while end < len(lines) and lines[end].strip():
-            end += 1
-        block = lines[start:end]
-        if any(_TABLE_RULE.fullmatch(line) for line in block):
-            dropped["table lines"] += len(block)
-            block = [""] * len(block)
-        kept.extend(block)
-        start = end
+    for _, run in itertools.groupby(lines, key=lambda line: bool(line.strip())):
+        block = list(run)
+        is_table = any(map(_TABLE_RULE.fullmatch, block))
+        dropped["table lines"] += is_table * len(block)
+        kept.extend([""] * len(block) if is_table else block)
     return kept
 
 
@@ -209,28 +212,32 @@ def _without_directives(lines: list[str], dropped: Counter[str]) -> list[str]:
     start = 0
     while start < len(lines):
         line = lines[start]
-        body = start + 1
-        while body < len(lines) and not lines[body].strip():
-            body += 1
-        end = body
-        while end < len(lines) and (not lines[end].strip() or _indent(lines[end]) > _indent(line)):
-            end += 1
         start += 1
         directive = _DIRECTIVE.fullmatch(line.strip())
         if directive and directive[1] in _PROSE_DIRECTIVES:
-            body_indent = _indent(lines[body]) if body < end else _indent(line)
-            kept.extend(["", " " * body_indent + directive[2]])
-        elif re.match(r"\s*\.\.(\s|$)", line):
+            body = next(filter(str.strip, lines[start:]), "")
+            kept.extend(["", " " * max(_indent(body), _indent(line) + 1) + directive[2]])
+        elif line.lstrip().startswith(".. ") or line.strip() == "..":
+            end = _block_end(lines, start, _indent(line))
             dropped["directive lines"] += end - start + 1
             kept.append("")
             start = end
         elif line.rstrip().endswith("::"):
+            end = _block_end(lines, start, _indent(line))
             dropped["code lines"] += end - start
             kept.extend([line.rstrip(": "), ""])
             start = end
         else:
             kept.append(line)
     return kept
+
+
+def _block_end(lines: list[str], start: int, indent: int) -> int:
+    """Where the lines from `start` that are empty or deeper than `indent` end."""
+    for end in range(start, len(lines)):
+        if lines[end].strip() and _indent(lines[end]) <= indent:
+            return end
+    return len(lines)
 
 
 def _sections(lines: list[str]) -> Iterator[_Section]:
@@ -271,15 +278,15 @@ def _paragraphs(section: _Section, dropped: Counter[str]) -> list[str]:
             item = _GOOGLE_ENTRY.match(text) or item
         if not text:
             open_indent = None
-        elif indent == header_indent and (
-            _indent(next_line) > indent or _DEFINITION.match(text)
-        ):
+        elif indent == header_indent and (_indent(next_line) > indent or _DEFINITION.match(text)):
             dropped["definition headers"] += 1
             open_indent = None
         elif item:
             paragraphs.append([text[item.end() :]])
             open_indent, is_item = indent, True
-        elif open_indent is not None and (indent == open_indent or is_item and indent > open_indent):
+        elif open_indent is not None and (
+            indent == open_indent or (is_item and indent > open_indent)
+        ):
             paragraphs[-1].append(text)
         else:
             paragraphs.append([text])

@@ -21,6 +21,8 @@ MAX_ENTITIES_PER_SENTENCE = 50
 # Share of sentences in common from which objects of one name and summary are copies.
 COPY_OVERLAP = 0.5
 
+_WORD = re.compile(r"[\"'(\[]*[^\W\d_]+(?:['-][^\W\d_]+)*[\"')\].,;:!?]*")
+
 
 @dataclasses.dataclass
 class _Entity:
@@ -80,8 +82,8 @@ def _key(text: str) -> str:
 
 
 def _n_words(text: str) -> int:
-    """Counts what stands between white space and has a letter."""
-    return sum(any(map(str.isalpha, word)) for word in text.split())
+    """Counts words of letters alone, so that code and formulas do not count."""
+    return sum(map(bool, map(_WORD.fullmatch, text.split())))
 
 
 def _name_pattern(paths: Iterable[str]) -> re.Pattern[str]:

@@ -9,24 +9,27 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 import tempfile
 import types
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_TEST_MODULE = ("test", "tests", "conftest")
+# Private modules and tests.
+_NOT_PUBLIC = re.compile(r"_.*|conftest|tests?|test_.*|.*_test")
 
 
 class PublicObject(NamedTuple):
     """A function or class.
 
     Attributes:
-        paths: every public dotted path to it, the most public one (fewest dots) first.
+        paths: every public dotted path to it, the most public one first: few dots, then not by
+            inheritance, then short.
         docstring: as written.
     """
 
@@ -45,7 +48,7 @@ def collect(packages: Sequence[str]) -> tuple[list[PublicObject], dict[str, int]
     """
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
         # Sets that modules print into docstrings keep their order.
         "PYTHONHASHSEED": "0",
         # The caller may hold the accelerator.
@@ -68,88 +71,110 @@ def collect(packages: Sequence[str]) -> tuple[list[PublicObject], dict[str, int]
     return objects, found["counts"]
 
 
-def _modules(name: str, counts: Counter[str]) -> Iterator[types.ModuleType]:
+def publicity(path: str, is_inherited: bool = False) -> tuple[int, bool, int, str]:
+    """Sorts dotted paths, the most public one first."""
+    return path.count("."), is_inherited, len(path), path
+
+
+def _modules(name: str, counts: Counter[str]) -> Iterator[tuple[str, types.ModuleType]]:
     """Imports a module and the public modules below it, depth first."""
     try:
         module = importlib.import_module(name)
-    except (Exception, SystemExit):
+        children = sorted(
+            info.name for info in pkgutil.iter_modules(getattr(module, "__path__", ()))
+        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # A module may also end the interpreter, or skip itself as a test.
         counts["modules that failed to import"] += 1
         return
     counts["modules"] += 1
-    yield module
-    for child in sorted(info.name for info in pkgutil.iter_modules(getattr(module, "__path__", []))):
-        if not child.startswith(("_", "test_")) and child not in _TEST_MODULE:
+    yield name, module
+    for child in children:
+        if not _NOT_PUBLIC.fullmatch(child):
             yield from _modules(f"{name}.{child}", counts)
 
 
-def publicity(path: str) -> tuple[int, int, str]:
-    """Sorts dotted paths: few dots first, then short ones, then by alphabet."""
-    return path.count("."), len(path), path
+class _Member(NamedTuple):
+    name: str
+    value: object
+    docstring: str | None
+    root_package: str
 
 
-def _public_names(owner: object) -> list[str]:
-    """What `__all__` declares, else the names without a leading underscore."""
-    declared = getattr(owner, "__all__", None)
-    return sorted(dir(owner) if declared is None else declared)
-
-
-def _members(owner: object, counts: Counter[str]) -> Iterator[tuple[str, object]]:
-    """The public functions and classes that a module or class holds, by name."""
-    for name in _public_names(owner):
+def _members(owner: object, counts: Counter[str]) -> Iterator[_Member]:
+    """The functions and classes that a module or class makes public, by name."""
+    try:
+        declared = getattr(owner, "__all__", None)
+        names = sorted(dir(owner) if declared is None else declared)
+    except Exception:
+        counts["modules and classes that failed to list their names"] += 1
+        return
+    for name in names:
         if name.startswith("_"):
             continue
-        try:
-            member = getattr(owner, name)
-            member = getattr(member, "__func__", member)
+        try:  # Attributes may be computed, and fail.
+            value = getattr(owner, name)
+            value = getattr(value, "__func__", value)
+            member = _Member(name, value, _own_docstring(value), _root_package(value))
         except Exception:
             counts["attributes that failed to load"] += 1
             continue
-        if callable(member):
-            yield name, member
+        if callable(value):
+            yield member
 
 
-def _own_docstring(member: object) -> str | None:
-    """The docstring, unless it is only that of the instance's class."""
-    docstring = getattr(member, "__doc__", None)
-    is_inherited = not isinstance(member, type) and docstring == type(member).__doc__
+def _own_docstring(value: object) -> str | None:
+    """The docstring, unless it is only that of the value's class."""
+    docstring = getattr(value, "__doc__", None)
+    is_inherited = not isinstance(value, type) and docstring == type(value).__doc__
     return docstring if isinstance(docstring, str) and not is_inherited else None
 
 
-def _root_package(member: object) -> str:
-    """The package that defines an object; C methods and ufuncs know it by their class alone."""
-    definer = getattr(member, "__module__", None)
+def _root_package(value: object) -> str:
+    """The package that defines a value; C methods and ufuncs know it by their class alone."""
+    definer = getattr(value, "__module__", None)
     if not isinstance(definer, str):
-        definer = getattr(member, "__objclass__", type(member)).__module__
+        definer = getattr(value, "__objclass__", type(value)).__module__
     return definer.partition(".")[0]
+
+
+def _paths(
+    package: str, roots: Container[str], counts: Counter[str]
+) -> Iterator[tuple[_Member, str, bool]]:
+    """Every member below a package with a path to it, and whether that is by inheritance."""
+    for module_name, module in _modules(package, counts):
+        for member in _members(module, counts):
+            path = f"{module_name}.{member.name}"
+            yield member, path, False
+            if isinstance(member.value, type) and member.root_package in roots:
+                for method in _members(member.value, counts):
+                    is_inherited = method.name not in vars(member.value)
+                    yield method, f"{path}.{method.name}", is_inherited
 
 
 def _collect_here(packages: Sequence[str]) -> tuple[list[PublicObject], Counter[str]]:
     """`collect`, in this interpreter."""
     counts: Counter[str] = Counter()
     roots = {package.partition(".")[0] for package in packages}
-    # Holds the objects, so that no later one can have the id of an earlier one.
-    found: dict[int, tuple[object, set[str]]] = {}
+    # By id of the value; the member holds the value, so that no other one gets its id.
+    members: dict[int, _Member] = {}
+    ranks: defaultdict[int, set[tuple[int, bool, int, str]]] = defaultdict(set)
     for package in packages:
-        for module in _modules(package, counts):
-            for name, member in _members(module, counts):
-                path = f"{module.__name__}.{name}"
-                found.setdefault(id(member), (member, set()))[1].add(path)
-                if isinstance(member, type) and _root_package(member) in roots:
-                    for method_name, method in _members(member, counts):
-                        found.setdefault(id(method), (method, set()))[1].add(
-                            f"{path}.{method_name}"
-                        )
+        for member, path, is_inherited in _paths(package, roots, counts):
+            members.setdefault(id(member.value), member)
+            ranks[id(member.value)].add(publicity(path, is_inherited))
     objects = []
-    for member, paths in found.values():
-        docstring = _own_docstring(member)
-        if _root_package(member) not in roots:
+    for key, member in members.items():
+        if member.root_package not in roots:
             counts["objects of other packages"] += 1
-        elif docstring is None:
+        elif member.docstring is None:
             counts["objects without a docstring"] += 1
         else:
             counts["objects"] += 1
-            counts["aliases of the same object"] += len(paths) - 1
-            objects.append(PublicObject(tuple(sorted(paths, key=publicity)), docstring))
+            counts["aliases of the same object"] += len(ranks[key]) - 1
+            paths = tuple(path for *_, path in sorted(ranks[key]))
+            objects.append(PublicObject(paths, member.docstring))
     return sorted(objects), counts
 
 

@@ -1,0 +1,210 @@
+"""The `python_api` data set: functions and classes of installed packages, by their docstrings.
+
+Entities are public functions and classes, documents the sentences of their docstrings, queries
+their summary lines; names are taken out of both. Nothing is downloaded.
+"""
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import importlib.util
+import itertools
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from docent_jax.datasets.corpus import EntityCorpus, Query, stable_hash
+from docent_jax.datasets.documents import entity_corpus
+from docent_jax.datasets.public_objects import collect
+from retrieval_jax.errors import InputError
+
+DEFAULT_PACKAGES = ("jax", "numpy", "scipy")
+MAX_NAME = 200  # The name is a folder, and file systems end at 255 bytes.
+
+
+@dataclasses.dataclass(eq=False)
+class PythonApiConfig(tfds.core.BuilderConfig):
+    """Which packages; made by `python_api_config`, whose name tells their versions.
+
+    Attributes:
+        packages: import names.
+    """
+
+    packages: tuple[str, ...] = ()
+
+
+def python_api_config(packages: Sequence[str] = DEFAULT_PACKAGES) -> PythonApiConfig:
+    """The configuration for packages as they are installed, so that an upgrade is a new data set.
+
+    The name also tells the Python version: packages differ between versions, and a class may
+    inherit from the standard library.
+
+    Raises:
+        InputError: no package, or one that is not installed.
+    """
+    packages = tuple(sorted(set(packages)))
+    if not packages:
+        raise InputError("No package is named.", "Name at least one, as in `numpy`.")
+    python = ".".join(map(str, sys.version_info[:2]))
+    parts = [f"{package}-{_version(package)}" for package in packages]
+    name = "_".join([*parts, f"python-{python}"])
+    if len(name) > MAX_NAME:
+        name = f"{len(packages)}-packages-{stable_hash(name):032x}"
+    return PythonApiConfig(name=name, packages=packages)
+
+
+def _version(package: str) -> str:
+    """The installed version; a hash of the sources of a package that was not installed as one."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        raise InputError(
+            f"The package {package!r} is not installed.",
+            f"Install it (`pip install {package}`) or leave it out; names are import names.",
+        )
+    distributions = importlib.metadata.packages_distributions().get(package.partition(".")[0])
+    if distributions:
+        return importlib.metadata.version(distributions[0])
+    sources = hashlib.md5(usedforsecurity=False)
+    for place in map(Path, spec.submodule_search_locations or [spec.origin or ""]):
+        for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            sources.update(source.read_bytes() if source.is_file() else b"")
+    return sources.hexdigest()[:12]
+
+
+class PythonApi(tfds.core.GeneratorBasedBuilder):
+    """Functions and classes of installed packages, described by their docstrings.
+
+    Splits: `train` (sentences, entity by entity), `dev` and `test` (queries, once per answering
+    entity) and `aliases` (further paths of entities). `info.metadata` is the data card.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "First version."}
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="Public functions and classes of Python packages, by their docstrings.",
+            features=tfds.features.FeaturesDict(
+                {
+                    "entity_id": np.int32,
+                    "entity": tfds.features.Text(),
+                    "text": tfds.features.Text(),
+                }
+            ),
+            disable_shuffling=True,
+            metadata=tfds.core.MetadataDict(),
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
+        del dl_manager
+        if not isinstance(self.builder_config, PythonApiConfig):
+            raise InputError(
+                "`python_api` is not told which packages to read.",
+                "Build it by `docent_jax.datasets.python_api.prepare(packages, data_dir)`.",
+            )
+        corpus = _collect_corpus(self.builder_config.packages)
+        assert isinstance(self.info.metadata, dict)
+        self.info.metadata.update(corpus.card)
+        splits = {
+            "train": list(zip(corpus.sentence_entities.tolist(), corpus.sentences, strict=True)),
+            "aliases": [(e, alias) for e, names in enumerate(corpus.aliases) for alias in names],
+            **{
+                split: [(entity, query.text) for query in queries for entity in query.entity_ids]
+                for split, queries in corpus.queries.items()
+            },
+        }
+        return {
+            split: self._generate_examples(corpus.entities, rows)
+            for split, rows in splits.items()
+            if rows
+        }
+
+    def _generate_examples(
+        self, entities: Sequence[str], rows: Sequence[tuple[int, str]]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        for key, (entity_id, text) in enumerate(rows):
+            yield key, {"entity_id": entity_id, "entity": entities[entity_id], "text": text}
+
+
+def _collect_corpus(packages: Sequence[str]) -> EntityCorpus:
+    try:
+        objects, counts = collect(packages)
+    except RuntimeError as error:
+        raise InputError(
+            f"Importing the modules of {', '.join(packages)} ended the interpreter: {error}",
+            "Leave out the package whose module does that.",
+        ) from error
+    try:
+        corpus = entity_corpus(objects, counts)
+    except InputError as error:
+        raise InputError(f"{', '.join(packages)}: {error.problem}", error.remedy) from None
+    paths = {*corpus.entities, *itertools.chain.from_iterable(corpus.aliases)}
+    for package in packages:
+        if not any(path.startswith(f"{package}.") for path in paths):
+            raise InputError(
+                f"{package}: the document set is empty, no function or class has a docstring of "
+                "enough sentences.",
+                "Leave the package out.",
+            )
+    return corpus
+
+
+def prepare(packages: Sequence[str], data_dir: str | Path) -> PythonApi:
+    """Builds the data set below `data_dir`, or finds it there.
+
+    Args:
+        packages: import names of installed packages.
+        data_dir: the folder of tensorflow-datasets.
+
+    Raises:
+        InputError: a package that is not installed or has no usable docstring.
+    """
+    builder = PythonApi(
+        config=python_api_config(packages), data_dir=str(data_dir), file_format="array_record"
+    )
+    builder.download_and_prepare()
+    return builder
+
+
+def load_corpus(builder: tfds.core.DatasetBuilder) -> EntityCorpus:
+    """Reads a prepared data set into memory."""
+    train = _rows(builder, "train")
+    names = {entity_id: entity for entity_id, entity, _ in train}
+    aliases: list[list[str]] = [[] for _ in names]
+    for entity_id, _, alias in _rows(builder, "aliases"):
+        aliases[entity_id].append(alias)
+    queries = {}
+    for split in ("dev", "test"):
+        answers: defaultdict[str, list[int]] = defaultdict(list)
+        for entity_id, _, text in _rows(builder, split):
+            answers[text].append(entity_id)
+        queries[split] = tuple(
+            Query(names[entity_ids[0]], text, tuple(entity_ids))
+            for text, entity_ids in answers.items()
+        )
+    return EntityCorpus(
+        entities=tuple(names.values()),
+        sentences=tuple(text for _, _, text in train),
+        sentence_entities=np.array([entity_id for entity_id, _, _ in train], np.int32),
+        queries=queries,
+        aliases=tuple(map(tuple, aliases)),
+        card=dict(builder.info.metadata or {}),
+    )
+
+
+def _rows(builder: tfds.core.DatasetBuilder, split: str) -> list[tuple[int, str, str]]:
+    """Entity id, entity and text of each row; no rows for a split that was empty."""
+    if split not in builder.info.splits:
+        return []
+    source = cast(Any, builder).as_data_source(split)
+    rows = source.__getitems__(range(len(source)))  # In bulk: several times faster than one by one.
+    return [(int(row["entity_id"]), row["entity"].decode(), row["text"].decode()) for row in rows]

@@ -1,0 +1,68 @@
+"""Checkpoints: parameters alone, on other devices, and absent ones."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from retrieval_jax.checkpoints import Checkpoints, restore_params
+from retrieval_jax.errors import InputError
+from retrieval_jax.sharding import MeshConfig, make_mesh
+from retrieval_jax.training import TrainState
+from tests.retrieval_jax.toy import ToyTask
+
+
+def sharded_state(mesh, step=3):
+    place = NamedSharding(mesh, PartitionSpec("data"))
+    params = {"a": {"kernel": jax.device_put(np.arange(16.0).reshape(8, 2), place)}}
+    return TrainState(
+        step=jax.numpy.int32(step), params=params, opt_state=(), rng=np.zeros(2, np.uint32)
+    )
+
+
+def test_parameters_alone_restore_on_one_device(tmp_path):
+    state = sharded_state(make_mesh(MeshConfig(data=8)))
+    with Checkpoints(tmp_path) as saved:
+        saved.save(3, state, ToyTask().batches(16, 0))
+    restored = restore_params(tmp_path)
+    np.testing.assert_array_equal(restored["a"]["kernel"], state.params["a"]["kernel"])
+    assert restored["a"]["kernel"].devices() == {jax.devices()[0]}
+
+
+def test_state_of_eight_devices_restores_on_two(tmp_path):
+    iterator = ToyTask().batches(16, 0)
+    next(iterator)
+    with Checkpoints(tmp_path) as saved:
+        saved.save(3, sharded_state(make_mesh(MeshConfig(data=8))), iterator)
+    two = make_mesh(MeshConfig(data=2), jax.devices()[:2])
+    target = jax.tree.map(np.zeros_like, sharded_state(two))
+    target = target.replace(params=sharded_state(two).params, step=jax.numpy.int32(0))
+    fresh = ToyTask().batches(16, 0)
+    with Checkpoints(tmp_path) as saved:
+        restored = saved.restore(target, fresh)
+    assert restored is not None
+    assert int(restored.step) == 3
+    assert len(restored.params["a"]["kernel"].sharding.device_set) == 2
+    np.testing.assert_array_equal(restored.params["a"]["kernel"], np.arange(16.0).reshape(8, 2))
+    np.testing.assert_array_equal(next(fresh)["id"], next(iterator)["id"])
+
+
+def test_best_parameters_come_before_the_last(tmp_path):
+    mesh = make_mesh(MeshConfig())
+    with Checkpoints(tmp_path) as saved:
+        for step in (1, 2):
+            state = sharded_state(mesh)
+            scaled = jax.tree.map(lambda a, s=step: a * s, state.params)
+            saved.save_best(step, scaled)
+            saved.save(step + 5, state, ToyTask().batches(16, 0))
+    assert [path.name for path in (tmp_path / "best").iterdir()] == ["2"]
+    assert restore_params(tmp_path)["a"]["kernel"][1, 1] == 6.0
+
+
+def test_nothing_saved(tmp_path):
+    with Checkpoints(tmp_path) as saved:
+        assert saved.restore(sharded_state(make_mesh(MeshConfig())), None) is None
+    with pytest.raises(InputError, match="no checkpoint"):
+        restore_params(tmp_path)
+    with pytest.raises(InputError, match="no checkpoint"):
+        restore_params(tmp_path / "none")

@@ -1,0 +1,42 @@
+"""Metric lines survive being cut off and written twice."""
+
+import json
+
+from retrieval_jax.logs import MetricWriter, TrainingProgress, read_metrics
+
+
+def test_lines_are_read_back_and_later_ones_replace_earlier(tmp_path):
+    with MetricWriter(tmp_path) as writer:
+        writer.write(10, "train", {"loss": 2.0})
+        writer.write(10, "dev", {"RR": 0.5})
+        writer.write(10, "train", {"loss": 1.0})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 20, "ki')
+    entries = read_metrics(tmp_path)
+    assert [(e["step"], e["kind"]) for e in entries] == [(10, "dev"), (10, "train")]
+    assert entries[1]["loss"] == 1.0
+
+
+def test_a_number_that_is_none_becomes_null(tmp_path):
+    with MetricWriter(tmp_path) as writer:
+        writer.write(1, "train", {"loss": float("nan")})
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None
+
+
+def test_a_folder_without_log_has_no_metrics(tmp_path):
+    assert read_metrics(tmp_path) == []
+
+
+def test_progress_without_a_terminal_is_a_line_a_log(capsys):
+    with TrainingProgress(10, 0) as progress:
+        progress.update(5, {"loss": 1.25, "examples_per_second": 40.0})
+        progress.show(5, {"RR": 0.5})
+    err = capsys.readouterr().err
+    assert "step 5/10  loss 1.2500  40 examples/s" in err
+    assert "dev  RR 0.5000" in err
+
+
+def test_silent_progress_prints_nothing(capsys):
+    with TrainingProgress(10, 0, enabled=False) as progress:
+        progress.update(5, {"loss": 1.25, "examples_per_second": 40.0})
+    assert capsys.readouterr().err == ""

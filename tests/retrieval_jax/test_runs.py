@@ -1,0 +1,76 @@
+"""Run folders: creation, resume, and refusals."""
+
+import dataclasses
+import json
+
+import pytest
+
+from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.runs import create_run, open_run
+from retrieval_jax.training import TrainingConfig
+
+CONFIG = TrainingConfig()
+
+
+def test_a_run_is_found_again_with_its_configuration(tmp_path):
+    path = tmp_path / "runs" / "first"
+    run = create_run(path, "toy", CONFIG, "abc")
+    run.write_json("results.json", {"RR": 0.5})
+    opened, config = open_run(str(path), "toy", TrainingConfig)
+    assert config == CONFIG
+    assert opened.read_json("results.json") == {"RR": 0.5}
+    provenance = opened.read_json("provenance.json")
+    assert provenance["data_fingerprint"] == "abc"
+    assert provenance["versions"]["jax"]
+    assert opened.plots.is_dir()
+
+
+def test_the_same_configuration_opens_it_again_and_keeps_its_provenance(tmp_path):
+    create_run(tmp_path, "toy", CONFIG, "abc")
+    before = (tmp_path / "provenance.json").read_text()
+    create_run(tmp_path, "toy", CONFIG, "abc")
+    assert (tmp_path / "provenance.json").read_text() == before
+
+
+def test_another_configuration_data_or_package_is_refused_with_the_difference(tmp_path):
+    create_run(tmp_path, "toy", CONFIG, "abc")
+    with pytest.raises(InputError, match=r"config\.steps: 1000 -> 5"):
+        create_run(tmp_path, "toy", dataclasses.replace(CONFIG, steps=5), "abc")
+    with pytest.raises(InputError, match="data fingerprint: abc -> xyz"):
+        create_run(tmp_path, "toy", CONFIG, "xyz")
+    with pytest.raises(InputError, match="package: 'toy' -> 'other'"):
+        create_run(tmp_path, "other", CONFIG, "abc")
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="not empty"):
+        create_run(tmp_path, "toy", CONFIG, "abc")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_what_is_no_run_of_the_package_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no such run folder"):
+        open_run(tmp_path / "none", "toy", TrainingConfig)
+    with pytest.raises(InputError, match=r"no config\.json"):
+        open_run(tmp_path, "toy", TrainingConfig)
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 3}))
+    with pytest.raises(InputError, match="BERT folder"):
+        open_run(tmp_path, "toy", TrainingConfig)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="no JSON"):
+        open_run(tmp_path, "toy", TrainingConfig)
+    create_run(tmp_path / "run", "gcl_jax", CONFIG, "abc")
+    with pytest.raises(InputError, match=r"run of gcl_jax, not of toy(.|\n)*gcl_jax\.load"):
+        open_run(tmp_path / "run", "toy", TrainingConfig)
+
+
+def test_commands_show_input_errors_on_one_screen(capsys):
+    @one_screen_errors
+    def main():
+        raise InputError("the problem", "the remedy")
+
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 2
+    assert capsys.readouterr().err == "error: the problem\nthe remedy\n"

@@ -1,0 +1,109 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from retrieval_jax.errors import InputError
+from retrieval_jax.search import normalize, top_k
+
+
+def reference(queries, documents, k):
+    """All scores in float64, sorted stably."""
+    scores = np.asarray(queries, np.float64) @ np.asarray(documents, np.float64).T
+    indices = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, indices, axis=1), indices
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([1, 7, 12]),
+    k=st.sampled_from([1, 4, 14]),
+    block_size=st.sampled_from([3, 5, 12]),
+    query_block=st.sampled_from([2, 5]),
+)
+def test_equals_a_stable_sort_of_all_scores(seed, n, k, block_size, query_block):
+    # Small integers: exact products, and ties within and across blocks.
+    rng = np.random.default_rng(seed)
+    queries = rng.integers(-1, 2, (5, 2)).astype(np.float32)
+    documents = rng.integers(-1, 2, (n, 2)).astype(np.float32)
+    scores, indices = top_k(queries, documents, k, block_size, query_block)
+    expected_scores, expected_indices = reference(queries, documents, k)
+    np.testing.assert_array_equal(indices, expected_indices)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@pytest.mark.parametrize("block_size", [7, 64, 1000])
+def test_real_vectors_on_host_and_device_agree(block_size):
+    rng = np.random.default_rng(0)
+    queries, documents = rng.normal(size=(9, 16)), rng.normal(size=(300, 16))
+    expected_scores, expected_indices = reference(queries, documents, 20)
+    for place in (np.asarray, jnp.asarray):
+        scores, indices = top_k(place(queries), place(documents), 20, block_size, query_block=4)
+        assert scores.dtype == jnp.float32
+        assert indices.dtype == jnp.int32
+        np.testing.assert_array_equal(indices, expected_indices)
+        np.testing.assert_allclose(scores, expected_scores, rtol=1e-5, atol=1e-5)
+
+
+def test_k_beyond_the_documents_ranks_them_all():
+    scores, indices = top_k(np.ones((1, 1)), np.array([[1.0], [3.0], [2.0]]), k=10, block_size=2)
+    assert scores.tolist() == [[3.0, 2.0, 1.0]]
+    assert indices.tolist() == [[1, 2, 0]]
+
+
+def test_negative_and_positive_zero_tie():
+    _, indices = top_k(np.array([[-1.0]]), np.array([[0.0], [-0.0], [0.0]]), k=3)
+    assert indices.tolist() == [[0, 1, 2]]
+
+
+def test_bfloat16_accumulates_in_float32():
+    # In bfloat16 256 + 1 is 256: the sums would tie.
+    documents = jnp.array([[256, 0, 0], [256, 1, 0], [256, 1, 1]], jnp.bfloat16)
+    scores, indices = top_k(jnp.ones((1, 3), jnp.bfloat16), documents, k=3, block_size=2)
+    assert scores.tolist() == [[258.0, 257.0, 256.0]]
+    assert indices.tolist() == [[2, 1, 0]]
+
+
+def test_documents_sharded_over_a_mesh():
+    rng = np.random.default_rng(1)
+    queries, documents = rng.integers(-2, 3, (3, 4)), rng.integers(-2, 3, (64, 4))
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    sharded = jax.device_put(
+        documents.astype(np.float32), NamedSharding(mesh, PartitionSpec("data"))
+    )
+    _, indices = top_k(queries.astype(np.float32), sharded, k=10, block_size=24)
+    np.testing.assert_array_equal(indices, reference(queries, documents, 10)[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"block_size": 0}, "block_size is 0"),
+        ({"query_block": -1}, "query_block is -1"),
+        ({"queries": np.ones(2)}, r"queries has shape \(2,\)"),
+        ({"documents": np.ones((0, 2))}, r"documents has shape \(0, 2\)"),
+        ({"documents": np.ones((4, 3))}, "queries have dim 2, documents 3"),
+        ({"documents": np.array([[0, 0], [0, 0], [0, np.nan]])}, "documents: row 2 is not finite"),
+        ({"queries": np.array([[np.inf, 0]])}, "queries: row 0 is not finite"),
+    ],
+)
+def test_refuses_bad_input(change, problem):
+    arguments = {"queries": np.ones((1, 2)), "documents": np.ones((4, 2)), "k": 1, "block_size": 2}
+    with pytest.raises(InputError, match=problem):
+        top_k(**{**arguments, **change})
+
+
+def test_normalize_gives_unit_length_and_keeps_zeros():
+    vectors = np.array([[[3.0, 4.0], [0.0, 0.0]]], np.float32)
+    np.testing.assert_allclose(normalize(vectors), [[[0.6, 0.8], [0.0, 0.0]]], rtol=1e-6)
+    assert normalize(jnp.ones((2, 3), jnp.bfloat16)).dtype == jnp.bfloat16
+
+
+def test_normalize_has_a_finite_gradient_at_zero():
+    gradient = jax.grad(lambda vectors: normalize(vectors).sum())(jnp.zeros((1, 2)))
+    assert gradient.tolist() == [[1.0, 1.0]]

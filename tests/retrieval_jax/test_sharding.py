@@ -1,0 +1,58 @@
+"""Meshes, rules, batches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+from retrieval_jax.errors import InputError
+from retrieval_jax.sharding import (
+    MeshConfig,
+    check_divisible,
+    make_mesh,
+    shard_batch,
+    shardings,
+)
+
+
+def test_data_axis_takes_what_model_leaves():
+    assert dict(make_mesh(MeshConfig()).shape) == {"data": 8, "model": 1}
+    assert dict(make_mesh(MeshConfig(model=4)).shape) == {"data": 2, "model": 4}
+
+
+@pytest.mark.parametrize("config", [MeshConfig(data=3), MeshConfig(model=5), MeshConfig(model=16)])
+def test_mesh_that_does_not_fit_the_devices_is_refused(config):
+    with pytest.raises(InputError, match="8 devices"):
+        make_mesh(config)
+
+
+def test_first_matching_rule_counts_and_the_rest_is_replicated():
+    mesh = make_mesh(MeshConfig(data=2, model=4))
+    tree = {"a": {"kernel": jnp.zeros((3, 8)), "bias": jnp.zeros(8)}, "step": jnp.int32(0)}
+    rules = (("a/kernel", PartitionSpec(None, "model")), ("kernel", PartitionSpec("data")))
+    placed = shardings(tree, mesh, rules)
+    assert placed["a"]["kernel"].spec == PartitionSpec(None, "model")
+    assert placed["a"]["bias"].spec == PartitionSpec()
+    assert placed["step"].spec == PartitionSpec()
+
+
+def test_axis_that_does_not_divide_is_refused_with_its_path():
+    mesh = make_mesh(MeshConfig(data=2, model=4))
+    rules = (("table", PartitionSpec(("data", "model"))),)
+    with pytest.raises(InputError, match=r"entities/table \(12, 2\) cannot be split in 8"):
+        shardings({"entities": {"table": jnp.zeros((12, 2))}}, mesh, rules)
+
+
+def test_batches_are_split_over_data():
+    mesh = make_mesh(MeshConfig(data=4, model=2))
+    batch = shard_batch({"x": np.arange(16.0).reshape(8, 2)}, mesh)
+    assert batch["x"].sharding.spec == PartitionSpec("data")
+    assert batch["x"].addressable_shards[0].data.shape == (2, 2)
+    np.testing.assert_array_equal(jax.device_get(batch["x"]), np.arange(16.0).reshape(8, 2))
+
+
+def test_batch_must_divide():
+    check_divisible(16, make_mesh(MeshConfig()))
+    with pytest.raises(InputError, match="multiple of 8"):
+        check_divisible(12, make_mesh(MeshConfig()))

@@ -1,0 +1,288 @@
+"""The training loop: exact resume, shardings, freezing, early stop, divergence."""
+
+import dataclasses
+import itertools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+from retrieval_jax import optimizers, training
+from retrieval_jax.checkpoints import restore_params
+from retrieval_jax.errors import InputError
+from retrieval_jax.logs import read_metrics
+from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.runs import create_run
+from retrieval_jax.sharding import MeshConfig, make_mesh
+from retrieval_jax.training import TrainingConfig, TrainingDivergedError, train
+from tests.retrieval_jax.toy import INPUTS, ToyTask
+
+CONFIG = TrainingConfig(
+    steps=20,
+    batch_size=16,
+    log_every=4,
+    evaluate_every=8,
+    checkpoint_every=6,
+    mesh=MeshConfig(data=1, model=8),
+    optimizer=OptimizerConfig(learning_rate=1e-2),
+)
+
+
+def run_folder(path, config=CONFIG):
+    return create_run(path, "toy", config, "fingerprint")
+
+
+def same(a, b):
+    return jax.tree.all(jax.tree.map(np.array_equal, jax.device_get(a), jax.device_get(b)))
+
+
+def logged(path):
+    """The log without times."""
+    return [
+        {k: v for k, v in entry.items() if k not in ("time", "examples_per_second")}
+        for entry in read_metrics(path)
+    ]
+
+
+class Interrupted(Exception):
+    """Stands for a process that is killed."""
+
+
+def interrupt_after(task, batches):
+    """Makes a task's pipeline raise after some batches of this process."""
+    make = task.batches
+
+    def interrupted(batch_size, seed):
+        iterator = make(batch_size, seed)
+
+        class Stopping:
+            taken = 0
+
+            def __next__(self):
+                if self.taken == batches:
+                    raise Interrupted
+                self.taken += 1
+                return next(iterator)
+
+            def get_state(self):
+                return iterator.get_state()
+
+            def set_state(self, state):
+                iterator.set_state(state)
+
+        return Stopping()
+
+    task.batches = interrupted
+    return task
+
+
+def test_training_lowers_the_loss_and_fills_the_run_folder(tmp_path):
+    config = dataclasses.replace(
+        CONFIG, steps=200, optimizer=OptimizerConfig(learning_rate=3e-2), tensorboard=True
+    )
+    result = train(ToyTask(), config, run_folder(tmp_path), show_progress=False)
+    entries = read_metrics(tmp_path)
+    losses = [entry["loss"] for entry in entries if entry["kind"] == "train"]
+    assert losses[-1] < 0.5 * losses[0]
+    assert result.step == 200
+    assert {entry["step"] for entry in entries if entry["kind"] == "dev"} == {*range(8, 201, 8)}
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["198", "200"]
+    assert list((tmp_path / "tensorboard").iterdir())
+    best = restore_params(tmp_path)
+    measured = ToyTask().evaluate(best)["RR"]
+    assert measured == pytest.approx(result.best["RR"])
+    assert result.best["RR"] == max(entry["RR"] for entry in entries if entry["kind"] == "dev")
+
+
+@pytest.mark.parametrize("batches", [5, 6, 7, 13, 19])
+def test_an_interrupted_run_resumes_bit_identically(tmp_path, batches):
+    whole = train(ToyTask(), CONFIG, run_folder(tmp_path / "whole"), show_progress=False)
+    run = run_folder(tmp_path / "parts")
+    with pytest.raises(Interrupted):
+        train(interrupt_after(ToyTask(), batches), CONFIG, run, show_progress=False)
+    resumed = train(ToyTask(), CONFIG, run_folder(tmp_path / "parts"), show_progress=False)
+    assert same(whole.params, resumed.params)
+    assert (whole.best, whole.best_step) == (resumed.best, resumed.best_step)
+    assert logged(tmp_path / "whole") == logged(tmp_path / "parts")
+    assert same(restore_params(tmp_path / "whole"), restore_params(tmp_path / "parts"))
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    first = train(ToyTask(), CONFIG, run_folder(tmp_path), show_progress=False)
+    task = ToyTask()
+    again = train(task, CONFIG, run_folder(tmp_path), show_progress=False)
+    assert task.evaluations == 0
+    assert same(first.params, again.params)
+    assert (again.step, again.best_step, again.examples_per_second) == (20, first.best_step, None)
+
+
+def test_another_seed_gives_other_parameters():
+    first = train(ToyTask(), CONFIG, show_progress=False)
+    second = train(ToyTask(), dataclasses.replace(CONFIG, seed=1), show_progress=False)
+    assert not same(first.params, second.params)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "rules"),
+    [
+        (MeshConfig(data=8), ()),
+        (MeshConfig(data=4, model=2), (("kernel", PartitionSpec(None, "model")),)),
+        (MeshConfig(data=2, model=4), (("table", PartitionSpec(None, "model")),)),
+    ],
+)
+def test_eight_devices_train_like_one(mesh, rules):
+    def run(mesh, rules, devices):
+        task = ToyTask()
+        task.rules = rules
+        mesh = make_mesh(mesh, devices)
+        return train(task, CONFIG, mesh=mesh, show_progress=False)
+
+    one = run(MeshConfig(), (), jax.devices()[:1])
+    eight = run(mesh, rules, jax.devices())
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+        eight.params,
+        one.params,
+    )
+    kernel = eight.params["dense"]["kernel"]
+    assert len(kernel.sharding.device_set) == 8
+
+
+def test_parameters_and_moments_are_placed_by_the_rules():
+    task = ToyTask()
+    task.rules = (("kernel", PartitionSpec(None, "model")),)
+    mesh = make_mesh(MeshConfig(data=2, model=4))
+    optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
+    state = training.create_state(task, optimizer, 0, mesh)
+    placed = [
+        leaf.sharding.spec
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+        if "kernel" in jax.tree_util.keystr(path)
+    ]
+    assert placed == [PartitionSpec(None, "model")] * 3  # parameter and two moments
+
+
+def test_warm_start_replaces_only_its_own_paths_and_is_not_overwritten():
+    kernel = np.eye(8, dtype=np.float32)
+    task = ToyTask(warm_start={"dense": {"kernel": kernel}})
+    mesh = make_mesh(CONFIG.mesh)
+    state = training.create_state(task, optimizers.make_optimizer(CONFIG.optimizer, 10), 0, mesh)
+    np.testing.assert_array_equal(state.params["dense"]["kernel"], np.eye(8))
+    np.testing.assert_array_equal(
+        state.params["table"]["embedding"], ToyTask().init(jax.random.key(0))["table"]["embedding"]
+    )
+    train(task, CONFIG, show_progress=False)
+    np.testing.assert_array_equal(kernel, np.eye(8))
+
+
+def test_warm_start_of_another_shape_is_refused():
+    task = ToyTask(warm_start={"dense": {"kernel": np.eye(4)}})
+    with pytest.raises(InputError, match="dense/kernel"):
+        train(task, CONFIG, show_progress=False)
+
+
+def test_frozen_parameters_stay_and_scaled_ones_learn_at_their_own_rate():
+    config = OptimizerConfig(learning_rate=1e-3, frozen=("^table/",), weight_decay=0.0)
+    frozen = train(ToyTask(), dataclasses.replace(CONFIG, optimizer=config), show_progress=False)
+    start = ToyTask().init(jax.random.key(0))
+    assert same(frozen.params["table"], start["table"])
+    assert not same(frozen.params["dense"], start["dense"])
+
+    def moved(optimizer):
+        one_step = dataclasses.replace(CONFIG, steps=1, optimizer=optimizer)
+        params = train(ToyTask(), one_step, show_progress=False).params
+        return np.abs(params["table"]["embedding"] - start["table"]["embedding"]).max()
+
+    base = OptimizerConfig(learning_rate=1e-4, weight_decay=0.0, warmup=0.0)
+    scaled = dataclasses.replace(base, scaled=(("^table/", 10.0),))
+    assert moved(scaled) == pytest.approx(10 * moved(base), rel=1e-3)
+
+
+def test_metrics_are_means_over_the_interval_by_count(tmp_path):
+    train(ToyTask(), CONFIG, run_folder(tmp_path), show_progress=False)
+    iterator = ToyTask().batches(16, 0)
+    ids = [batch["id"].mean() for batch in itertools.islice(iterator, 4)]
+    assert read_metrics(tmp_path)[0]["mean_id"] == pytest.approx(np.mean(ids))
+
+
+def test_early_stop_after_patience_and_its_resume(tmp_path):
+    measures = [0.1, 0.5, 0.4, 0.3, 0.9]
+    config = dataclasses.replace(CONFIG, steps=100, evaluate_every=4, patience=2)
+    result = train(ToyTask(measures=measures), config, run_folder(tmp_path), show_progress=False)
+    assert (result.step, result.best_step, result.best) == (16, 8, {"RR": 0.5})
+    task = ToyTask(measures=measures)
+    again = train(task, config, run_folder(tmp_path, config), show_progress=False)
+    assert (task.evaluations, again.step) == (0, 16)
+
+
+def test_last_step_is_evaluated_and_saved_whatever_the_intervals(tmp_path):
+    config = dataclasses.replace(CONFIG, steps=7, evaluate_every=5, checkpoint_every=100)
+    train(ToyTask(), config, run_folder(tmp_path), show_progress=False)
+    assert [e["step"] for e in read_metrics(tmp_path) if e["kind"] == "dev"] == [5, 7]
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["7"]
+
+
+def test_not_a_number_stops_with_the_steps_and_saves_nothing_after(tmp_path):
+    first_batches = ToyTask().batches(16, 0)
+    seen = [set(batch["id"].tolist()) for batch in itertools.islice(first_batches, 9)]
+    poison = next(iter(seen[8] - set().union(*seen[:8])), None)
+    config = CONFIG
+    if poison is None:  # three batches an epoch: take an example of the last, rarest
+        poison = int(next(iter(seen[2])))
+    with pytest.raises(TrainingDivergedError, match=r"loss and grad_norm no longer finite"):
+        train(ToyTask(explode_at=poison), config, run_folder(tmp_path), show_progress=False)
+    for path in (tmp_path / "checkpoints").iterdir():
+        assert path.name.isdigit()
+        assert int(path.name) < 20
+    for line in (tmp_path / "metrics.jsonl").read_text().splitlines():
+        assert json.loads(line)["loss"] is not None
+
+
+def test_batch_that_the_mesh_cannot_split_is_refused():
+    config = dataclasses.replace(CONFIG, batch_size=12, mesh=MeshConfig(data=8))
+    with pytest.raises(InputError, match="batch of 12 cannot be split over 8"):
+        train(ToyTask(), config, show_progress=False)
+
+
+def test_more_batch_than_examples_is_refused():
+    config = dataclasses.replace(CONFIG, batch_size=64)
+    with pytest.raises(InputError, match="50 examples do not fill one batch of 64"):
+        train(ToyTask(), config, show_progress=False)
+
+
+def test_unknown_best_measure_is_refused():
+    config = dataclasses.replace(CONFIG, best_measure="MRR")
+    with pytest.raises(InputError, match="'MRR'"):
+        train(ToyTask(), config, show_progress=False)
+
+
+def test_no_wait_for_the_device_between_logs(monkeypatch):
+    fetched = []
+    device_get = jax.device_get
+
+    def counting(tree):
+        fetched.append(tree)
+        return device_get(tree)
+
+    monkeypatch.setattr(jax, "device_get", counting)
+    config = dataclasses.replace(CONFIG, log_every=10, evaluate_every=20, checkpoint_every=20)
+    train(ToyTask(), config, show_progress=False)
+    assert len(fetched) == 2
+
+
+def test_every_input_is_seen_once_an_epoch():
+    batches = itertools.islice(ToyTask().batches(10, 0), 5)
+    ids = np.concatenate([batch["id"] for batch in batches])
+    np.testing.assert_array_equal(np.sort(ids), np.arange(len(INPUTS)))
+
+
+def test_step_keys_differ_so_dropout_differs():
+    task = ToyTask()
+    params = task.init(jax.random.key(0))
+    batch = {"x": jnp.asarray(INPUTS[:16]), "id": jnp.arange(16)}
+    key = jax.random.key(0)
+    losses = {float(task.loss(params, batch, jax.random.fold_in(key, i), True)[0]) for i in (0, 1)}
+    assert len(losses) == 2
