@@ -59,7 +59,7 @@ class DualTask:
 
     Args:
         model: the model.
-        corpus: tokenised sentences and dev queries.
+        data: tokenised sentences and dev queries.
         negatives: denominator of P(e | s).
         warm_start: gives host arrays to start from: the encoder, and the table unless random.
     """
@@ -69,11 +69,11 @@ class DualTask:
     def __init__(
         self,
         model: Dual,
-        corpus: EncodedCorpus,
+        data: EncodedCorpus,
         negatives: Negatives,
         warm_start: Callable[[], Params],
     ) -> None:
-        self.model, self.corpus, self.negatives = model, corpus, negatives
+        self.model, self.data, self.negatives = model, data, negatives
         self._warm_start = warm_start
         self._encode = jit_encoder(model.bert, model.pooling)
 
@@ -102,15 +102,15 @@ class DualTask:
 
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
         """Shuffled sentences in length buckets."""
-        columns = {"entity_ids": self.corpus.sentence_entities}
-        return text_batches(self.corpus.sentences, columns, batch_size, seed)
+        columns = {"entity_ids": self.data.sentence_entities}
+        return text_batches(self.data.sentences, columns, batch_size, seed)
 
     def evaluate(self, params: Params) -> dict[str, float]:
         """Zero-shot ranking of the dev queries."""
         table = params["entities"]["embedding"]
         encode_batch = functools.partial(self._encode, params["encoder"])
-        queries = self.corpus.encode_queries("dev", encode_batch)
-        return zero_shot_measures(queries, np.asarray(table), self.corpus, "dev")
+        queries = self.data.encode_queries("dev", encode_batch)
+        return zero_shot_measures(queries, np.asarray(table), self.data.corpus, "dev")
 
 
 class TableTask:

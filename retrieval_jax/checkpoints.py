@@ -126,4 +126,10 @@ def _without_params(state: Any) -> Any:
 
 def _manager(path: Path, keep: int | None) -> ocp.CheckpointManager:
     options = ocp.CheckpointManagerOptions(max_to_keep=keep, create=keep is not None)
-    return ocp.CheckpointManager(path.absolute(), options=options)
+    # Named beforehand, so that what was saved can be looked at before it is restored.
+    handlers = {
+        "params": ocp.StandardCheckpointHandler(),
+        "rest": ocp.StandardCheckpointHandler(),
+        "iterator": grain.checkpoint.CheckpointHandler(),
+    }
+    return ocp.CheckpointManager(path.absolute(), options=options, item_handlers=handlers)

@@ -152,6 +152,10 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+def _n_filled(lines: list[str]) -> int:
+    return sum(map(bool, map(str.strip, lines)))
+
+
 def _without_signatures(lines: list[str], dropped: Counter[str]) -> list[str]:
     """Drops the call signatures that C functions write before their text."""
     start = 0
@@ -219,12 +223,12 @@ def _without_directives(lines: list[str], dropped: Counter[str]) -> list[str]:
             kept.extend(["", " " * max(_indent(body), _indent(line) + 1) + directive[2]])
         elif line.lstrip().startswith(".. ") or line.strip() == "..":
             end = _block_end(lines, start, _indent(line))
-            dropped["directive lines"] += end - start + 1
+            dropped["directive lines"] += 1 + _n_filled(lines[start:end])
             kept.append("")
             start = end
         elif line.rstrip().endswith("::"):
             end = _block_end(lines, start, _indent(line))
-            dropped["code lines"] += end - start
+            dropped["code lines"] += _n_filled(lines[start:end])
             kept.extend([line.rstrip(": "), ""])
             start = end
         else:
@@ -263,7 +267,7 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
 def _paragraphs(section: _Section, dropped: Counter[str]) -> list[str]:
     """Joins lines into paragraphs, list items and descriptions of parameters."""
     if section.title in _DROPPED_SECTIONS:
-        dropped["section lines"] += len(section.lines)
+        dropped["section lines"] += _n_filled(section.lines)
         return []
     header_indent: int | None = None  # Of the `name : type` lines of numpydoc.
     if section.google_indent is None and section.title in _DEFINITION_SECTIONS:

@@ -11,7 +11,7 @@ import importlib.util
 import itertools
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -51,14 +51,15 @@ def python_api_config(packages: Sequence[str] = DEFAULT_PACKAGES) -> PythonApiCo
     if not packages:
         raise InputError("No package is named.", "Name at least one, as in `numpy`.")
     python = ".".join(map(str, sys.version_info[:2]))
-    parts = [f"{package}-{_version(package)}" for package in packages]
+    distributions = importlib.metadata.packages_distributions()
+    parts = [f"{package}-{_version(package, distributions)}" for package in packages]
     name = "_".join([*parts, f"python-{python}"])
     if len(name) > MAX_NAME:
         name = f"{len(packages)}-packages-{stable_hash(name):032x}"
     return PythonApiConfig(name=name, packages=packages)
 
 
-def _version(package: str) -> str:
+def _version(package: str, distributions: Mapping[str, Sequence[str]]) -> str:
     """The installed version; a hash of the sources of a package that was not installed as one."""
     try:
         spec = importlib.util.find_spec(package)
@@ -69,9 +70,9 @@ def _version(package: str) -> str:
             f"The package {package!r} is not installed.",
             f"Install it (`pip install {package}`) or leave it out; names are import names.",
         )
-    distributions = importlib.metadata.packages_distributions().get(package.partition(".")[0])
-    if distributions:
-        return importlib.metadata.version(distributions[0])
+    providers = distributions.get(package.partition(".")[0])
+    if providers:
+        return importlib.metadata.version(providers[0])
     sources = hashlib.md5(usedforsecurity=False)
     for place in map(Path, spec.submodule_search_locations or [spec.origin or ""]):
         for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
