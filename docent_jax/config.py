@@ -112,6 +112,16 @@ PRESETS: dict[str, Config] = {
             optimizer=OptimizerConfig(learning_rate=2e-5, scaled=(ENTITY_RATE,)),
         ),
     ),
+    "quickstart": Config(
+        data=DataConfig(packages=("numpy", "scipy"), entities=600, sentences_per_entity=12),
+        training=TrainingConfig(
+            steps=300,
+            batch_size=32,
+            evaluate_every=75,
+            checkpoint_every=75,
+            optimizer=OptimizerConfig(learning_rate=5e-5, scaled=(ENTITY_RATE,)),
+        ),
+    ),
     "smoke": Config(
         data=DataConfig(packages=("numpy",), entities=40, sentences_per_entity=6, max_length=32),
         model=ModelConfig(layers=1),

@@ -1,11 +1,12 @@
 """Zero-shot ranking (section 3.3): queries in plain text, entities ranked by the model alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from docent_jax.datasets.corpus import EntityCorpus
-from retrieval_jax.evaluation import Evaluation, Ranking, evaluate, ranking_from_scores
+from retrieval_jax.evaluation import Evaluation, evaluate
+from retrieval_jax.rankings import Ranking, ranking_from_scores
 
 # The paper's measures (table 5), by ir_measures' names; RR is the reciprocal rank.
 MEASURES = ("RR", "R@50", "R@100")
@@ -39,7 +40,7 @@ def evaluate_ranking(
 
 def zero_shot_measures(
     query_vectors: np.ndarray, entity_vectors: np.ndarray, corpus: EntityCorpus, split: str
-) -> Mapping[str, float]:
+) -> dict[str, float]:
     """The paper's measures of query and entity vectors, `[queries, dim]` and `[entities, dim]`."""
     scores = cosine_scores(query_vectors, entity_vectors)
     return evaluate_ranking(rank(scores, corpus, split), corpus, split).mean

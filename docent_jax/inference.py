@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from docent_jax.config import Config
@@ -77,7 +78,7 @@ class EntityRanker:
             raise InputError(f"texts to encode: {what[:80]}", "Give a list of one or more strings.")
         table = tokenize(texts, self._tokenizer, self.config.data.max_length)
         vectors = encode(self._encode_batch, table, min(batch_size, len(texts)))
-        return np.asarray(l2_normalize(vectors))
+        return np.asarray(l2_normalize(jnp.asarray(vectors)))
 
     def rank(self, queries: Sequence[str], k: int = 10) -> list[list[RankedEntity]]:
         """Ranks entities for queries in plain text.

@@ -19,9 +19,10 @@ from retrieval_jax.bert import stack_layers
 from retrieval_jax.config import to_dict
 from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.params import Params
 from retrieval_jax.pretrained import PretrainedBert, copy_tokenizer, load_pretrained
 from retrieval_jax.runs import RunFolder, create_run
-from retrieval_jax.training import Params, Trained, TrainingConfig, train
+from retrieval_jax.training import Trained, TrainingConfig, train
 
 PACKAGE = "docent_jax"
 TOKENIZER, ENCODER, ENTITIES = "tokenizer", "encoder.json", "entities.json"

@@ -1,0 +1,1 @@
+"""Scripts of the papers' experiments; each one's docstring says command, time and score."""

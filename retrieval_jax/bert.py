@@ -79,7 +79,9 @@ class BertConfig:
         return nn.initializers.normal(self.initializer_range)
 
 
-def _dense(config: BertConfig, features: int | tuple[int, ...], name: str, axis: Any = -1) -> Any:
+def _dense(
+    config: BertConfig, features: int | tuple[int, ...], name: str | None = None, axis: Any = -1
+) -> Any:
     return nn.DenseGeneral(
         features, axis=axis, dtype=config.dtype, kernel_init=config.kernel_init, name=name
     )
@@ -232,7 +234,7 @@ class Bert(nn.Module):
         self.embeddings = BertEmbeddings(self.config)
         self.encoder = BertEncoder(self.config)
         if self.with_pooler:
-            self.pooler = _dense(self.config, self.config.hidden_size, name=None)
+            self.pooler = _dense(self.config, self.config.hidden_size)
         if self.with_mlm_head:
             self.mlm_head = MaskedTokenHead(self.config)
 

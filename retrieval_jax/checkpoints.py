@@ -12,8 +12,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from retrieval_jax.errors import InputError
-
-Params = dict[str, Any]
+from retrieval_jax.params import Params
 
 
 class Checkpoints:

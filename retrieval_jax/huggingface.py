@@ -6,19 +6,16 @@ A folder holds `config.json`, `model.safetensors` (or its shards) and the tokeni
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
-from flax import traverse_util
 
 from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig
 from retrieval_jax.errors import InputError
-
-Params = dict[str, Any]
+from retrieval_jax.params import Params, flatten, unflatten
 
 # Fields of config.json and of BertConfig that mean the same.
 CONFIG_FIELDS = {
@@ -119,9 +116,9 @@ def load_bert(folder: Path) -> tuple[BertConfig, Params]:
             f" BERT: {shown}",
             "They are of another architecture or incomplete; fetch the folder again.",
         )
-    return config, traverse_util.unflatten_dict(
+    return config, unflatten(
         {
-            tuple(path.split("/")): _from_tensors(folder, path, names[path], tensors, shape)
+            path: _from_tensors(folder, path, names[path], tensors, shape)
             for path, shape in shapes.items()
         }
     )
@@ -138,7 +135,7 @@ def save_bert(folder: Path, config: BertConfig, params: Params) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     prefix = "bert." if "mlm_head" in params else ""
     tensors: dict[str, np.ndarray] = {}
-    for path, value in traverse_util.flatten_dict(params, sep="/").items():
+    for path, value in flatten(params).items():
         names = _tensor_names(path)
         for name, tensor in zip(
             names, _to_tensors(path, np.asarray(value), len(names)), strict=True
@@ -167,8 +164,7 @@ def _parameter_shapes(
             module.mlm_logits(hidden, pieces)
 
     variables = jax.eval_shape(lambda rng: model.init(rng, method=initialise), jax.random.key(0))
-    flat = traverse_util.flatten_dict(variables["params"], sep="/")
-    return {path: leaf.shape for path, leaf in flat.items()}
+    return {path: leaf.shape for path, leaf in flatten(variables["params"]).items()}
 
 
 def _tensor_names(path: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""Metrics of a training run: JSON lines always, TensorBoard when asked, progress on the screen."""
+"""What a run tells: metrics as JSON lines, TensorBoard when asked, progress on the screen."""
 
 import json
+import logging
 import math
 import time
 from collections.abc import Mapping
@@ -113,3 +114,9 @@ class TrainingProgress:
     def __exit__(self, *_: object) -> None:
         """Stops drawing."""
         self._bar.stop()
+
+
+def quiet_libraries() -> None:
+    """Lets the libraries beneath report errors only; called by commands, never on import."""
+    for name in ("absl", "bm25s", "orbax", "jax"):
+        logging.getLogger(name).setLevel(logging.ERROR)

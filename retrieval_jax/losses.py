@@ -10,10 +10,12 @@ import jax.numpy as jnp
 
 
 def l2_normalize(vectors: jax.Array) -> jax.Array:
-    """Scales `[..., dim]` to unit length in float32; zero vectors stay zero, gradients finite."""
+    """Scales `[..., dim]` to unit length in float32; zero vectors stay zero, with gradient zero."""
     vectors = vectors.astype(jnp.float32)
     squared = jnp.sum(jnp.square(vectors), axis=-1, keepdims=True)
-    return vectors * jax.lax.rsqrt(jnp.maximum(squared, 1e-24))
+    is_zero = squared < 1e-30
+    unit = vectors * jax.lax.rsqrt(jnp.where(is_zero, 1.0, squared))
+    return jnp.where(is_zero, 0.0, unit)
 
 
 def contrastive_loss(

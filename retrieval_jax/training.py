@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax import struct, traverse_util
+from flax import struct
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from retrieval_jax import optimizers
@@ -31,6 +31,7 @@ from retrieval_jax.checkpoints import Checkpoints
 from retrieval_jax.errors import InputError
 from retrieval_jax.logs import MetricWriter, TrainingProgress, read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.params import Params, flatten, unflatten
 from retrieval_jax.runs import RunFolder
 from retrieval_jax.sharding import (
     MeshConfig,
@@ -41,7 +42,6 @@ from retrieval_jax.sharding import (
     shardings,
 )
 
-Params = dict[str, Any]
 # Name -> (sum of values, count): sums of both merge to the right mean across batches and devices.
 Metrics = dict[str, tuple[jax.Array, jax.Array]]
 
@@ -160,8 +160,8 @@ def create_state(
 ) -> TrainState:
     """Makes the first state, each array created where its rule places it."""
     shapes = state_shapes(task, optimizer, seed, mesh)
-    warm = traverse_util.flatten_dict(task.warm_start(), sep="/")
-    known = traverse_util.flatten_dict(shapes.params, sep="/")
+    warm = flatten(task.warm_start())
+    known = flatten(shapes.params)
     for path, value in warm.items():
         if path not in known or known[path].shape != value.shape:
             raise InputError(
@@ -172,7 +172,7 @@ def create_state(
     fresh = {path: leaf.sharding for path, leaf in known.items() if path not in warm}
 
     def init_fresh(rng: jax.Array) -> dict[str, jax.Array]:
-        params = traverse_util.flatten_dict(task.init(rng), sep="/")
+        params = flatten(task.init(rng))
         return {path: params[path] for path in fresh}
 
     params = jax.jit(init_fresh, out_shardings=fresh)(jax.random.key(seed)) if fresh else {}
@@ -180,7 +180,7 @@ def create_state(
         # The copy is the state's own: donated steps may write over it.
         copy = np.array(value, known[path].dtype)
         params[path] = jax.device_put(copy, known[path].sharding)
-    nested = traverse_util.unflatten_dict(params, sep="/")
+    nested = unflatten(params)
     opt_shardings = jax.tree.map(lambda leaf: leaf.sharding, shapes.opt_state)
     return TrainState(
         step=jax.device_put(jnp.int32(0), shapes.step.sharding),
@@ -208,7 +208,11 @@ def state_shapes(
 
 
 def make_train_step(
-    task: Task, optimizer: optax.GradientTransformation, config: OptimizerConfig, shapes: TrainState
+    task: Task,
+    optimizer: optax.GradientTransformation,
+    config: OptimizerConfig,
+    shapes: TrainState,
+    mesh: Mesh,
 ) -> Callable[[TrainState, dict[str, jax.Array]], tuple[TrainState, Metrics]]:
     """Jits `(state, batch) -> (state, metrics)`; the state is donated, the metrics replicated."""
 
@@ -233,7 +237,7 @@ def make_train_step(
         return state, metrics
 
     state_shardings = jax.tree.map(lambda leaf: leaf.sharding, shapes)
-    replicated = NamedSharding(shapes.step.sharding.mesh, PartitionSpec())
+    replicated = NamedSharding(mesh, PartitionSpec())
     return jax.jit(train_step, donate_argnums=0, out_shardings=(state_shardings, replicated))
 
 
@@ -269,7 +273,7 @@ def train(
     schedule = optimizers.make_schedule(config.optimizer, config.steps)
     shapes = state_shapes(task, optimizer, config.seed, mesh)
     optimizers.check_patterns(config.optimizer, shapes.params)
-    train_step = make_train_step(task, optimizer, config.optimizer, shapes)
+    train_step = make_train_step(task, optimizer, config.optimizer, shapes, mesh)
     iterator = task.batches(config.batch_size, config.seed)
 
     with contextlib.ExitStack() as stack:
@@ -303,7 +307,8 @@ def train(
             elapsed = time.perf_counter() - window_start
             seconds += elapsed
             rates.append(len(pending) * config.batch_size / elapsed)
-            values |= {"learning_rate": float(schedule(step - 1)), "examples_per_second": rates[-1]}
+            values["learning_rate"] = float(np.asarray(schedule(step - 1)))
+            values["examples_per_second"] = rates[-1]
             _check_finite(values, step, len(pending))
             pending = []
             progress.update(step, values)
@@ -363,11 +368,10 @@ class _Best:
         return patience is not None and self.since >= patience
 
 
-def _means(windows: Sequence[Metrics]) -> dict[str, float]:
-    return {
-        name: float(sum(m[name][0] for m in windows) / max(sum(m[name][1] for m in windows), 1e-9))
-        for name in windows[0]
-    }
+def _means(window: Sequence[Metrics]) -> dict[str, float]:
+    """Means by count over the steps of a log interval."""
+    totals = jax.tree.map(lambda *leaves: float(sum(leaves)), *window)
+    return {name: value / max(count, 1e-9) for name, (value, count) in totals.items()}
 
 
 def _check_finite(values: dict[str, float], step: int, window: int) -> None:

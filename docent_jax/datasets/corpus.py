@@ -107,6 +107,14 @@ class EntityCorpus:
         contents = [self.entities, self.sentences, self.sentence_entities.tolist(), queries]
         return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def summary(self) -> str:
+        """The sizes, on one line."""
+        queries = " and ".join(f"{len(qs):,} {split}" for split, qs in self.queries.items())
+        return (
+            f"{len(self.entities):,} entities, {len(self.sentences):,} sentences, {queries} queries"
+        )
+
     def qrels(self, split: str) -> dict[str, dict[str, int]]:
         """Relevance judgements: query id -> name of a relevant entity -> 1."""
         return {

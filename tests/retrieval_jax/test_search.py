@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from retrieval_jax.errors import InputError
-from retrieval_jax.search import normalize, top_k
+from retrieval_jax.search import top_k
 
 
 def reference(queries, documents, k):
@@ -96,14 +96,3 @@ def test_refuses_bad_input(change, problem):
     arguments = {"queries": np.ones((1, 2)), "documents": np.ones((4, 2)), "k": 1, "block_size": 2}
     with pytest.raises(InputError, match=problem):
         top_k(**{**arguments, **change})
-
-
-def test_normalize_gives_unit_length_and_keeps_zeros():
-    vectors = np.array([[[3.0, 4.0], [0.0, 0.0]]], np.float32)
-    np.testing.assert_allclose(normalize(vectors), [[[0.6, 0.8], [0.0, 0.0]]], rtol=1e-6)
-    assert normalize(jnp.ones((2, 3), jnp.bfloat16)).dtype == jnp.bfloat16
-
-
-def test_normalize_has_a_finite_gradient_at_zero():
-    gradient = jax.grad(lambda vectors: normalize(vectors).sum())(jnp.zeros((1, 2)))
-    assert gradient.tolist() == [[1.0, 1.0]]

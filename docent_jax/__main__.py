@@ -1,0 +1,102 @@
+"""Command line of a trained DocEnt model: `python -m docent_jax rank --run R "a question"`."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from docent_jax.inference import RankedEntity, load
+from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.logs import quiet_libraries
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank:
+    """Rank entities for questions in plain text.
+
+    Attributes:
+        queries: the questions; read from standard input, one a line, if there is none.
+        run: run folder of a trained model.
+        k: entities to show for each.
+    """
+
+    queries: tyro.conf.Positional[tuple[str, ...]]
+    run: Path
+    k: int = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Encode:
+    """Encode texts into vectors, saved as a NumPy file of float32 `[texts, dim]`.
+
+    Attributes:
+        run: run folder of a trained model.
+        input: UTF-8 file, one text a line.
+        output: file to write.
+    """
+
+    run: Path
+    input: Path
+    output: Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Entities:
+    """Save the entity vectors as a NumPy file of float32 `[entities, dim]`, with their names.
+
+    Attributes:
+        run: run folder of a trained model.
+        output: file to write; the names go beside it, one a line, as `.txt`.
+    """
+
+    run: Path
+    output: Path
+
+
+def print_answers(queries: list[str], answers: list[list[RankedEntity]]) -> None:
+    """Prints a table of ranked entities for each query."""
+    console = Console()
+    for query, entities in zip(queries, answers, strict=True):
+        table = Table(title=query, title_justify="left")
+        table.add_column("rank", justify="right")
+        table.add_column("entity")
+        table.add_column("score", justify="right")
+        for rank, entity in enumerate(entities, 1):
+            table.add_row(str(rank), entity.entity, f"{entity.score:.4f}")
+        console.print(table)
+
+
+@one_screen_errors
+def main() -> None:
+    """Does what the command line says."""
+    command: Rank | Encode | Entities = tyro.cli(
+        Annotated[Rank, tyro.conf.subcommand("rank")]
+        | Annotated[Encode, tyro.conf.subcommand("encode")]
+        | Annotated[Entities, tyro.conf.subcommand("entities")],
+        prog="python -m docent_jax",
+        description="Uses a trained DocEnt model.",
+    )
+    quiet_libraries()
+    ranker = load(command.run)
+    match command:
+        case Rank():
+            queries = list(command.queries) or [line.strip() for line in sys.stdin if line.strip()]
+            print_answers(queries, ranker.rank(queries, command.k))
+        case Encode():
+            if not command.input.is_file():
+                raise InputError(f"no such file: {command.input}", "Give a text file.")
+            texts = command.input.read_text(encoding="utf-8").splitlines()
+            np.save(command.output, ranker.encode(texts), allow_pickle=False)
+        case Entities():
+            np.save(command.output, ranker.entity_vectors, allow_pickle=False)
+            names = "".join(f"{name}\n" for name in ranker.entities)
+            command.output.with_suffix(".txt").write_text(names, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""DocEnt's experiments: a script for each step or table."""

@@ -1,0 +1,55 @@
+"""Plots of training runs and comparisons, in colours that the colour-blind tell apart."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.figure
+import matplotlib.ticker
+
+# Okabe and Ito, 2008.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
+
+
+def training_curves(entries: Sequence[Mapping[str, Any]], measure: str, path: Path) -> None:
+    """Draws loss and a dev measure against steps.
+
+    Args:
+        entries: as `logs.read_metrics` gives.
+        measure: name of the dev measure.
+        path: PNG to write.
+    """
+    figure = matplotlib.figure.Figure(figsize=(8, 3), layout="constrained")
+    for axes, kind, name in zip(
+        figure.subplots(1, 2), ("train", "dev"), ("loss", measure), strict=True
+    ):
+        points = [(e["step"], e[name]) for e in entries if e["kind"] == kind and name in e]
+        axes.plot(*zip(*points, strict=True), color=COLOURS[0], marker=".")
+        axes.set(xlabel="step", ylabel=f"{name} ({kind})")
+        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
+    figure.savefig(path, dpi=120)
+
+
+def comparison(
+    rows: Mapping[str, Mapping[str, float]], measures: Sequence[str], path: Path, title: str
+) -> None:
+    """Draws systems as bars with their values, one panel a measure.
+
+    Args:
+        rows: system -> measure -> value.
+        measures: one panel each.
+        path: PNG to write.
+        title: above the panels.
+    """
+    size = (3.2 * len(measures) + 1.5, 0.4 * len(rows) + 1)
+    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
+    figure.suptitle(title)
+    for index, axes in enumerate(figure.subplots(1, len(measures), squeeze=False)[0]):
+        values = [row[measures[index]] for row in rows.values()]
+        bars = axes.barh(list(rows), values, color=COLOURS[index % len(COLOURS)])
+        axes.bar_label(bars, fmt="%.3f", padding=2)
+        axes.set(title=measures[index], xlim=(0, max(values) * 1.25))
+        axes.invert_yaxis()
+        if index:
+            axes.set_yticklabels([])
+    figure.savefig(path, dpi=120)

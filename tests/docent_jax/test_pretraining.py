@@ -1,0 +1,163 @@
+"""From documents to a run folder and back: training, entity tables, resume, refusals."""
+
+import numpy as np
+import pytest
+
+import docent_jax
+from docent_jax.data import tokenize_corpus
+from docent_jax.evaluation import zero_shot_measures
+from docent_jax.pretraining import encode_frozen, initial_table, load_encoder, pretrain
+from retrieval_jax.errors import InputError
+from retrieval_jax.logs import read_metrics
+from tests.bert_folders import write_tiny_bert
+from tests.docent_jax.toy_documents import FILLERS, TOPICS, toy_config, toy_corpus
+
+CORPUS = toy_corpus()
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    write_tiny_bert(folder, words=(*TOPICS, *FILLERS))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def trained(encoder_folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "first"
+    return pretrain(toy_config(encoder_folder), CORPUS, path)
+
+
+def test_training_ranks_the_right_entity_first(trained):
+    run, result = trained
+    assert result.best["RR"] > 0.9
+    ranker = docent_jax.load(run.path)
+    answers = ranker.rank(["the fourier of a value", "random array"], k=3)
+    assert [[entity.entity for entity in row][0] for row in answers] == [
+        "lib.fourier",
+        "lib.random",
+    ]
+    assert all(len(row) == 3 for row in answers)
+    for row in answers:
+        scores = [entity.score for entity in row]
+        assert scores == sorted(scores, reverse=True)
+        assert all(-1.0001 <= score <= 1.0001 for score in scores)
+
+
+def test_the_loaded_model_has_the_measures_of_its_best_step(trained):
+    run, result = trained
+    ranker = docent_jax.load(str(run.path))
+    queries = [query.text for query in CORPUS.queries["dev"]]
+    measures = zero_shot_measures(ranker.encode(queries), ranker.entity_vectors, CORPUS, "dev")
+    assert measures == pytest.approx(result.best, abs=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(ranker.entity_vectors, axis=1), 1, atol=1e-5)
+
+
+def test_more_answers_than_entities_gives_them_all(trained):
+    answers = docent_jax.load(trained[0].path).rank(["graph"], k=100)
+    assert sorted(entity.entity for entity in answers[0]) == sorted(CORPUS.entities)
+
+
+def test_one_text_and_many_texts_are_encoded_alike(trained):
+    ranker = docent_jax.load(trained[0].path)
+    texts = [f"{filler} {topic}" for topic in TOPICS for filler in FILLERS]
+    together = ranker.encode(texts, batch_size=7)
+    np.testing.assert_allclose(together[33], ranker.encode([texts[33]])[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("texts", [[], "a string", [None], ["a", 3]])
+def test_what_is_no_list_of_texts_is_refused(trained, texts):
+    with pytest.raises(InputError, match="texts to encode"):
+        docent_jax.load(trained[0].path).encode(texts)
+
+
+def test_a_finished_run_is_loaded_not_trained_again(trained, encoder_folder):
+    run, result = trained
+
+    def never():
+        raise AssertionError("the frozen encoder is not needed to resume")
+
+    again_run, again = pretrain(toy_config(encoder_folder), CORPUS, run.path, never)
+    assert again_run == run
+    assert (again.step, again.best_step) == (result.step, result.best_step)
+
+
+def test_other_documents_or_settings_do_not_go_into_a_run(trained, encoder_folder):
+    run, _ = trained
+    with pytest.raises(InputError, match="data fingerprint"):
+        pretrain(toy_config(encoder_folder), toy_corpus(5), run.path)
+    with pytest.raises(InputError, match="temperature: 0.05 -> 0.1"):
+        pretrain(toy_config(encoder_folder, temperature=0.1), CORPUS, run.path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"negatives": "in_batch"},
+        {"entity_init": "random", "learn_temperature": False},
+        {"entity_init": "mean", "pooling": "cls", "dropout": 0.0},
+        {"scan_layers": True, "remat": True},
+        {"dtype": "bfloat16", "layers": 1},
+    ],
+)
+def test_every_setting_trains_and_loads(tmp_path, encoder_folder, changes):
+    config = toy_config(encoder_folder, steps=4, evaluate_every=2, checkpoint_every=2, **changes)
+    run, result = pretrain(config, CORPUS, tmp_path / "run")
+    assert result.step == 4
+    entries = read_metrics(run.path)
+    assert all(np.isfinite(e["loss"]) for e in entries if e["kind"] == "train")
+    assert len(docent_jax.load(run.path).rank(["graph"])[0]) == 8
+
+
+def frozen(encoder_folder, **changes):
+    config = toy_config(encoder_folder, **changes).model
+    encoder = load_encoder(config)
+    data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+    vectors, queries = encode_frozen(encoder, data, config, progress=False)
+    return config, data, vectors, queries
+
+
+def test_initial_rows_are_means_of_unit_sentence_vectors(encoder_folder):
+    config, data, vectors, _ = frozen(encoder_folder, entity_init="mean")
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = unit.reshape(8, 8, -1).mean(axis=1)  # eight sentences each, entity by entity
+    np.testing.assert_allclose(initial_table(vectors, data, config), expected, atol=1e-5)
+
+
+def test_fitted_rows_rank_at_least_as_well_as_means(encoder_folder):
+    config, data, vectors, queries = frozen(encoder_folder, entity_init="mean")
+    mean = initial_table(vectors, data, config)
+    config, *_ = frozen(encoder_folder, entity_init="fitted", fit_epochs=30.0)
+    fitted = initial_table(vectors, data, config)
+    measures = [
+        zero_shot_measures(queries["dev"], table, CORPUS, "dev")["RR"] for table in (mean, fitted)
+    ]
+    assert measures[1] >= measures[0]
+    assert np.abs(fitted - mean).max() > 1e-3
+
+
+def test_encoders_that_cannot_be_had_are_explained(tmp_path):
+    with pytest.raises(InputError, match="no such encoder folder"):
+        pretrain(toy_config(str(tmp_path / "none")), CORPUS, tmp_path / "run")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"no config\.json"):
+        pretrain(toy_config(str(tmp_path / "empty")), CORPUS, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_of_another_package_is_refused(trained, tmp_path):
+    text = (trained[0].path / "config.json").read_text().replace("docent_jax", "gcl_jax")
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(InputError, match="run of gcl_jax"):
+        docent_jax.load(tmp_path)
+
+
+def test_a_run_without_checkpoint_is_refused(encoder_folder, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("docent_jax.pretraining.train", stop)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(toy_config(encoder_folder, entity_init="random"), CORPUS, tmp_path / "run")
+    with pytest.raises(InputError, match="no checkpoint"):
+        docent_jax.load(tmp_path / "run")
