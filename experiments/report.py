@@ -1,0 +1,73 @@
+"""Writes the tables of the README from the results that runs have left.
+
+COMMAND   python -m experiments.report
+TIME      a second
+
+Each table stands between `<!-- results: NAME -->` and `<!-- end -->`, where NAME is a file of
+`experiments/results`. A test fails when the README says otherwise than the results.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from retrieval_jax.errors import InputError, one_screen_errors
+
+ROOT = Path(__file__).parent.parent
+README, RESULTS = ROOT / "README.md", Path(__file__).parent / "results"
+BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(results: Mapping) -> str:
+    """Markdown of a zero-shot ranking's results: systems by measures on test, and the tests."""
+    systems = results["systems"]
+    measures = list(next(iter(systems.values()))["test"])
+    lines = [
+        f"{results['data']}; test queries, seeds {', '.join(map(str, results['seeds']))}",
+        "",
+        f"| system | {' | '.join(measures)} |",
+        f"|---|{'---|' * len(measures)}",
+    ]
+    for name, system in systems.items():
+        cells = [_cell(system["test"][measure]) for measure in measures]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines.append("")
+    for row in results["significance"]:
+        low, high = row["interval_95"]
+        lines.append(
+            f"- {row['first']} - {row['second']}: {row['measure']} {row['difference']:+.3f}"
+            f" (95 % interval {low:+.3f} to {high:+.3f}, p = {row['p_holm']:.4f} after Holm)"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Mapping[str, float]) -> str:
+    spread = f" ± {value['sd']:.3f}" if value["sd"] else ""
+    return f"{value['mean']:.3f}{spread}"
+
+
+def fill(readme: str, results: Path = RESULTS) -> str:
+    """Replaces every results block of a Markdown text.
+
+    Raises:
+        InputError: a block names a file that is not there.
+    """
+
+    def block(match: re.Match[str]) -> str:
+        path = results / f"{match[2]}.json"
+        if not path.is_file():
+            raise InputError(f"no results file {path.name}", "Run its experiment with --results.")
+        return match[1] + table(json.loads(path.read_text(encoding="utf-8"))) + match[3]
+
+    return BLOCK.sub(block, readme)
+
+
+@one_screen_errors
+def main() -> None:
+    """Rewrites the README."""
+    README.write_text(fill(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

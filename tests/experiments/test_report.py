@@ -1,0 +1,60 @@
+"""The README says what the results say."""
+
+import json
+
+import pytest
+
+from experiments.report import README, fill, table
+from retrieval_jax.errors import InputError
+
+RESULTS = {
+    "data": "toy, 3 queries",
+    "seeds": [0, 1],
+    "systems": {
+        "BM25": {"test": {"RR": {"mean": 0.5, "sd": 0.0}, "R@50": {"mean": 0.75, "sd": 0.0}}},
+        "Dual": {"test": {"RR": {"mean": 0.625, "sd": 0.01}, "R@50": {"mean": 1.0, "sd": 0.0}}},
+    },
+    "significance": [
+        {
+            "first": "Dual",
+            "second": "BM25",
+            "measure": "RR",
+            "difference": 0.125,
+            "interval_95": [0.1, 0.15],
+            "p_holm": 0.03,
+        }
+    ],
+}
+
+
+def test_the_readme_agrees_with_the_results():
+    readme = README.read_text(encoding="utf-8")
+    assert readme.count("<!-- results:") == readme.count("<!-- end -->") > 0
+    assert fill(readme) == readme, "run python -m experiments.report"
+
+
+def test_table():
+    lines = table(RESULTS).splitlines()
+    assert lines[0] == "toy, 3 queries; test queries, seeds 0, 1"
+    assert lines[2:] == [
+        "| system | RR | R@50 |",
+        "|---|---|---|",
+        "| BM25 | 0.500 | 0.750 |",
+        "| Dual | 0.625 ± 0.010 | 1.000 |",
+        "",
+        "- Dual - BM25: RR +0.125 (95 % interval +0.100 to +0.150, p = 0.0300 after Holm)",
+    ]
+
+
+def test_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
+    (tmp_path / "toy.json").write_text(json.dumps(RESULTS))
+    text = "before\n<!-- results: toy -->\nold\n<!-- end -->\nafter\n"
+    filled = fill(text, tmp_path)
+    assert filled.startswith("before\n<!-- results: toy -->\ntoy, 3 queries")
+    assert filled.endswith("after Holm)\n<!-- end -->\nafter\n")
+    assert fill(filled, tmp_path) == filled
+
+
+def test_absent_results_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"toy\.json"):
+        fill("<!-- results: toy -->\n<!-- end -->", tmp_path)
