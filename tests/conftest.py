@@ -12,3 +12,5 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import jax
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Compiling is most of the suite's time, and its models are tiny.
+jax.config.update("jax_disable_most_optimizations", True)

@@ -36,11 +36,11 @@ def toy_corpus(sentences_per_entity: int = 8) -> EntityCorpus:
 def toy_config(encoder: str, **changes) -> Config:
     """Trains in seconds on a tiny encoder folder."""
     training = {
-        "steps": 60,
+        "steps": 120,
         "batch_size": 16,
-        "log_every": 20,
-        "evaluate_every": 20,
-        "checkpoint_every": 20,
+        "log_every": 40,
+        "evaluate_every": 40,
+        "checkpoint_every": 40,
         "mesh": MeshConfig(data=8),
         "optimizer": OptimizerConfig(learning_rate=3e-3, scaled=(("^entities/", 10.0),)),
     }
