@@ -4,6 +4,10 @@ A run folder has `checkpoints/` (the last states: parameters, optimizer, step, r
 and `best/` (parameters only, at the best evaluation).
 """
 
+import contextlib
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +28,33 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
+        self._folder = folder
         self._last = _manager(folder / "checkpoints", keep)
         self._best = _manager(folder / "best", 1)
 
-    def save(self, step: int, state: Any, iterator: grain.DatasetIterator) -> None:
+    def save(
+        self, step: int, state: Any, iterator: grain.DatasetIterator, window: Sequence[Any]
+    ) -> None:
         """Saves everything at `step`, writing in the background.
 
         Args:
             step: number of steps done.
-            state: a `training.TrainState`.
+            state: a `train_step.TrainState`.
             iterator: the data iterator, standing after the batch of this step.
+            window: metrics of the steps since the last log, fetched.
+
+        Raises:
+            InputError: the folder cannot be written (read-only, full).
         """
+        if step in self._last.all_steps():
+            return
         parts = ocp.args.Composite(
             params=ocp.args.StandardSave(state.params),  # pyright: ignore[reportCallIssue]
             rest=ocp.args.StandardSave(_without_params(state)),  # pyright: ignore[reportCallIssue]
             iterator=grain.checkpoint.CheckpointSave(iterator),  # pyright: ignore[reportCallIssue]
+            window=ocp.args.JsonSave(jax.tree.map(float, list(window))),  # pyright: ignore[reportCallIssue]
         )
-        if step not in self._last.all_steps():
+        with _explained(self._folder):
             self._last.save(step, args=parts)
 
     def save_best(self, step: int, params: Params) -> None:
@@ -50,42 +64,76 @@ class Checkpoints:
         """
         parts = ocp.args.Composite(params=ocp.args.StandardSave(params))  # pyright: ignore[reportCallIssue]
         if step not in self._best.all_steps():
-            self._best.save(step, args=parts)
+            with _explained(self._folder):
+                self._best.save(step, args=parts)
 
-    def restore(self, state: Any, iterator: grain.DatasetIterator) -> Any | None:
-        """Restores the last state and moves `iterator` to where it stood.
+    def restore(self, state: Any, iterator: grain.DatasetIterator) -> tuple[Any, list[Any]] | None:
+        """Restores the last intact state and moves `iterator` to where it stood.
+
+        A damaged checkpoint is moved to `damaged/` with a warning, and the one before is taken.
 
         Args:
             state: a state of the same structure, arrays or shapes with shardings.
             iterator: moved in place.
 
         Returns:
-            The state, or None if nothing was saved yet.
-        """
-        step = self._last.latest_step()
-        if step is None:
-            return None
-        parts = ocp.args.Composite(
-            params=ocp.args.StandardRestore(state.params),  # pyright: ignore[reportCallIssue]
-            rest=ocp.args.StandardRestore(_without_params(state)),  # pyright: ignore[reportCallIssue]
-            iterator=grain.checkpoint.CheckpointRestore(iterator),  # pyright: ignore[reportCallIssue]
-        )
-        restored = self._last.restore(step, args=parts)
-        return restored["rest"].replace(params=restored["params"])
+            The state and the metrics since the last log, or None if nothing was saved yet.
 
-    def wait(self) -> None:
-        """Waits until what was saved is on disk."""
-        self._last.wait_until_finished()
-        self._best.wait_until_finished()
+        Raises:
+            InputError: there are checkpoints, but none can be read.
+        """
+        damaged: dict[int, Exception] = {}
+        for step in sorted(self._last.all_steps(), reverse=True):
+            parts = ocp.args.Composite(
+                params=ocp.args.StandardRestore(state.params),  # pyright: ignore[reportCallIssue]
+                rest=ocp.args.StandardRestore(_without_params(state)),  # pyright: ignore[reportCallIssue]
+                iterator=grain.checkpoint.CheckpointRestore(iterator),  # pyright: ignore[reportCallIssue]
+                window=ocp.args.JsonRestore(),
+            )
+            try:
+                restored = self._last.restore(step, args=parts)
+            except Exception as error:  # what is broken decides which library's exception comes
+                damaged[step] = error
+                continue
+            self._set_aside(damaged)
+            window = [{n: tuple(v) for n, v in metrics.items()} for metrics in restored["window"]]
+            return restored["rest"].replace(params=restored["params"]), window
+        if not damaged:
+            return None
+        newest = max(damaged)
+        raise InputError(
+            f"no checkpoint in {self._folder / 'checkpoints'} can be read; the newest ({newest}):"
+            f" {str(damaged[newest])[:500]}",
+            "They are damaged, or of another model or version. Give a new --run folder.",
+        ) from damaged[newest]
+
+    def _set_aside(self, damaged: Mapping[int, Exception]) -> None:
+        for step, error in damaged.items():
+            target = self._folder / "damaged" / str(step)
+            warnings.warn(
+                f"checkpoint {step} in {self._folder} is damaged and was moved to {target}:"
+                f" {type(error).__name__}: {str(error)[:200]}",
+                stacklevel=4,
+            )
+            target.parent.mkdir(exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)
+            (self._folder / "checkpoints" / str(step)).rename(target)
+        if damaged:
+            self._last.reload()
 
     def __enter__(self) -> "Checkpoints":
         """Returns itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Finishes pending writes and closes."""
-        self._last.close()
-        self._best.close()
+        """Finishes pending writes and closes.
+
+        Raises:
+            InputError: what was pending could not be written.
+        """
+        with _explained(self._folder):
+            self._last.close()
+            self._best.close()
 
 
 def restore_params(folder: Path, sharding: jax.sharding.Sharding | None = None) -> Params:
@@ -123,6 +171,19 @@ def _without_params(state: Any) -> Any:
     return state.replace(params={})
 
 
+@contextlib.contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Says which folder could not be written, whatever the storage library raises."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"a checkpoint could not be written in {folder}: {str(error)[:500]}",
+            "Is the disk full, or the folder read-only? Earlier checkpoints are intact; once there"
+            " is room, the same command goes on from the last.",
+        ) from error
+
+
 def _manager(path: Path, keep: int | None) -> ocp.CheckpointManager:
     options = ocp.CheckpointManagerOptions(max_to_keep=keep, create=keep is not None)
     # Named beforehand, so that what was saved can be looked at before it is restored.
@@ -130,5 +191,6 @@ def _manager(path: Path, keep: int | None) -> ocp.CheckpointManager:
         "params": ocp.StandardCheckpointHandler(),
         "rest": ocp.StandardCheckpointHandler(),
         "iterator": grain.checkpoint.CheckpointHandler(),
+        "window": ocp.JsonCheckpointHandler(),
     }
     return ocp.CheckpointManager(path.absolute(), options=options, item_handlers=handlers)

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from retrieval_jax.interruption import InterruptedRunError
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -24,12 +26,15 @@ class InputError(ValueError):
 
 
 def one_screen_errors(main: Callable[P, R]) -> Callable[P, R]:
-    """Makes a command's `main` print an `InputError` without a traceback and exit with 2."""
+    """Makes a command's `main` end without traceback: 2 for an `InputError`, 128 + signal if told."""
 
     @functools.wraps(main)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return main(*args, **kwargs)
+        except InterruptedRunError as error:
+            print(error, file=sys.stderr)
+            raise
         except InputError as error:
             print(f"error: {error.problem}\n{error.remedy}", file=sys.stderr)
             raise SystemExit(2) from None

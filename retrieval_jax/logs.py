@@ -117,6 +117,6 @@ class TrainingProgress:
 
 
 def quiet_libraries() -> None:
-    """Lets the libraries beneath report errors only; called by commands, never on import."""
+    """Silences the libraries' own logs (what fails raises); called by commands, not on import."""
     for name in ("absl", "bm25s", "orbax", "jax"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.CRITICAL)

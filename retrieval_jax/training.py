@@ -2,83 +2,38 @@
 
 A task binds a paper's model, loss and data; the loop knows nothing else of a paper. At each step:
 
-1. take a batch, run the jitted step (state donated, metrics added up on the device);
-2. every `log_every` steps, and before 3 and 4: fetch the metrics, stop if they are not finite, log;
-3. every `evaluate_every` steps and after the last: evaluate on dev, keep the best parameters;
-4. every `checkpoint_every` steps and after the last: save state and data iterator.
+1. take a batch, run the jitted step (state donated, metrics left on the device);
+2. every `log_every` steps: log the means of the metrics since the last log;
+3. every `evaluate_every` steps: evaluate on dev, keep the best parameters;
+4. every `checkpoint_every` steps, and when told to stop: save state, data iterator, metrics since
+   the last log.
 
-Resuming restores the state, moves the data iterator to where it stood, and goes on at 1.
+2 to 4 are also done after the last step, and stop a run whose metrics are no longer finite.
+Resuming restores what 4 saved and the best evaluation from the log, and goes on at 1, so that an
+interrupted run and an uninterrupted one are the same to the bit.
 """
 
 import contextlib
 import dataclasses
-import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
-import grain
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
-from flax import struct
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
 from retrieval_jax import optimizers
 from retrieval_jax.checkpoints import Checkpoints
 from retrieval_jax.errors import InputError
+from retrieval_jax.interruption import InterruptedRunError, StopRequest
 from retrieval_jax.logs import MetricWriter, TrainingProgress, read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
-from retrieval_jax.params import Params, flatten, unflatten
+from retrieval_jax.params import Params
 from retrieval_jax.runs import RunFolder
-from retrieval_jax.sharding import (
-    MeshConfig,
-    Rules,
-    check_divisible,
-    make_mesh,
-    shard_batch,
-    shardings,
-)
-
-# Name -> (sum of values, count): sums of both merge to the right mean across batches and devices.
-Metrics = dict[str, tuple[jax.Array, jax.Array]]
-
-
-class Task(Protocol):
-    """What a paper gives the loop.
-
-    Attributes:
-        rules: placement of parameters on the mesh (`retrieval_jax.sharding`).
-    """
-
-    rules: Rules
-
-    def init(self, rng: jax.Array) -> Params:
-        """Fresh parameters; pure."""
-        ...
-
-    def warm_start(self) -> Params:
-        """Host arrays that replace the same paths of `init`'s result; may be empty.
-
-        Called once for a new run, not when one is resumed.
-        """
-        ...
-
-    def loss(
-        self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
-    ) -> tuple[jax.Array, Metrics]:
-        """Scalar loss of a global batch, and metrics; pure."""
-        ...
-
-    def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Endless training batches of this process."""
-        ...
-
-    def evaluate(self, params: Params) -> dict[str, float]:
-        """Measures on the dev split; empty if there is none."""
-        ...
+from retrieval_jax.sharding import MeshConfig, check_divisible, make_mesh, shard_batch
+from retrieval_jax.train_step import Metrics, Task, create_state, make_train_step, state_shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,22 +69,6 @@ class TrainingConfig:
     optimizer: OptimizerConfig = OptimizerConfig()
 
 
-class TrainState(struct.PyTreeNode):
-    """All that changes in training.
-
-    Attributes:
-        step: int32 scalar, steps done.
-        params: the model's parameters.
-        opt_state: the optimizer's.
-        rng: uint32 key data; step `i` uses it folded with `i`, so any step can be replayed.
-    """
-
-    step: jax.Array
-    params: Params
-    opt_state: optax.OptState
-    rng: jax.Array
-
-
 @dataclasses.dataclass(frozen=True)
 class Trained:
     """What training gives.
@@ -139,7 +78,6 @@ class Trained:
         step: steps done; fewer than asked for if it stopped early.
         best_step: step of the best evaluation, None without any.
         best: its measures.
-        seconds: wall time of this call's steps, compilation included, evaluation and saving not.
         examples_per_second: median over the logged intervals, None if this call did no step.
     """
 
@@ -147,98 +85,11 @@ class Trained:
     step: int
     best_step: int | None
     best: dict[str, float]
-    seconds: float
     examples_per_second: float | None
 
 
 class TrainingDivergedError(InputError):
     """The loss or the gradient is no longer finite."""
-
-
-def create_state(
-    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh
-) -> TrainState:
-    """Makes the first state, each array created where its rule places it."""
-    shapes = state_shapes(task, optimizer, seed, mesh)
-    warm = flatten(task.warm_start())
-    known = flatten(shapes.params)
-    for path, value in warm.items():
-        if path not in known or known[path].shape != value.shape:
-            raise InputError(
-                f"warm start {path} {value.shape} does not fit the model"
-                f" ({known[path].shape if path in known else 'no such parameter'})",
-                "The encoder folder and the configuration describe different models.",
-            )
-    fresh = {path: leaf.sharding for path, leaf in known.items() if path not in warm}
-
-    def init_fresh(rng: jax.Array) -> dict[str, jax.Array]:
-        params = flatten(task.init(rng))
-        return {path: params[path] for path in fresh}
-
-    params = jax.jit(init_fresh, out_shardings=fresh)(jax.random.key(seed)) if fresh else {}
-    for path, value in warm.items():
-        # The copy is the state's own: donated steps may write over it.
-        copy = np.array(value, known[path].dtype)
-        params[path] = jax.device_put(copy, known[path].sharding)
-    nested = unflatten(params)
-    opt_shardings = jax.tree.map(lambda leaf: leaf.sharding, shapes.opt_state)
-    return TrainState(
-        step=jax.device_put(jnp.int32(0), shapes.step.sharding),
-        params=nested,
-        opt_state=jax.jit(optimizer.init, out_shardings=opt_shardings)(nested),
-        rng=jax.device_put(_key_data(seed), shapes.rng.sharding),
-    )
-
-
-def state_shapes(
-    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh
-) -> TrainState:
-    """Shapes, dtypes and shardings of the state, nothing allocated."""
-
-    def init(rng: jax.Array) -> TrainState:
-        params = task.init(rng)
-        return TrainState(jnp.int32(0), params, optimizer.init(params), _key_data(seed))
-
-    shapes = jax.eval_shape(init, jax.random.key(seed))
-    return jax.tree.map(
-        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
-        shapes,
-        shardings(shapes, mesh, task.rules),
-    )
-
-
-def make_train_step(
-    task: Task,
-    optimizer: optax.GradientTransformation,
-    config: OptimizerConfig,
-    shapes: TrainState,
-    mesh: Mesh,
-) -> Callable[[TrainState, dict[str, jax.Array]], tuple[TrainState, Metrics]]:
-    """Jits `(state, batch) -> (state, metrics)`; the state is donated, the metrics replicated."""
-
-    def train_step(state: TrainState, batch: dict[str, jax.Array]) -> tuple[TrainState, Metrics]:
-        rng = jax.random.fold_in(jax.random.wrap_key_data(state.rng), state.step)
-        grad_fn = jax.value_and_grad(task.loss, has_aux=True)
-        (loss, metrics), grads = grad_fn(state.params, batch, rng, True)
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-        # Without the frozen ones, whose gradients are then never computed.
-        trained = jax.tree.map(
-            lambda grad, frozen: None if frozen else grad,
-            grads,
-            optimizers.match_paths(grads, config.frozen),
-        )
-        one = jnp.float32(1)
-        metrics = metrics | {"loss": (loss, one), "grad_norm": (optax.tree.norm(trained), one)}
-        state = state.replace(
-            step=state.step + 1,
-            params=optax.apply_updates(state.params, updates),
-            opt_state=opt_state,
-        )
-        return state, metrics
-
-    state_shardings = jax.tree.map(lambda leaf: leaf.sharding, shapes)
-    replicated = NamedSharding(mesh, PartitionSpec())
-    return jax.jit(train_step, donate_argnums=0, out_shardings=(state_shardings, replicated))
 
 
 def train(
@@ -266,6 +117,7 @@ def train(
         InputError: a batch that the mesh cannot split, optimizer patterns that match nothing, an
             unknown `best_measure`.
         TrainingDivergedError: the loss or gradient became NaN or infinite; nothing is saved after.
+        InterruptedRunError: SIGTERM or SIGUSR2 came; the state is saved.
     """
     mesh = make_mesh(config.mesh) if mesh is None else mesh
     check_divisible(config.batch_size, mesh)
@@ -277,43 +129,46 @@ def train(
     iterator = task.batches(config.batch_size, config.seed)
 
     with contextlib.ExitStack() as stack:
-        saved = writer = state = None
+        saved = writer = restored = None
         if run is not None:
             saved = stack.enter_context(Checkpoints(run.path, config.keep))
+            restored = saved.restore(shapes, iterator)
             writer = stack.enter_context(MetricWriter(run.path, config.tensorboard))
-            state = saved.restore(shapes, iterator)
-        if state is None:
-            state = create_state(task, optimizer, config.seed, mesh)
+        state, window = restored or (create_state(task, optimizer, config.seed, mesh), [])
         step = int(state.step)
         best = _Best(config.best_measure)
         if run is not None:
             best = best.recall(read_metrics(run.path), step)
         progress = stack.enter_context(TrainingProgress(config.steps, step, show_progress))
+        stop = stack.enter_context(StopRequest())
 
-        pending: list[Metrics] = []  # device scalars; fetching them is the loop's only wait
         rates: list[float] = []
-        seconds, window_start = 0.0, time.perf_counter()
+        seconds, timed_steps, started = 0.0, 0, time.perf_counter()
         while step < config.steps and not best.out_of_patience(config.patience):
             batch = shard_batch(next(iterator), mesh)
             state, metrics = train_step(state, batch)
-            pending.append(metrics)
-            step += 1
-            evaluates = step == config.steps or step % config.evaluate_every == 0
-            saves = step == config.steps or step % config.checkpoint_every == 0
-            if not (evaluates or saves or step % config.log_every == 0):
+            # Device scalars of the steps since the last log; fetching them is the only wait.
+            window.append(metrics)
+            step, timed_steps = step + 1, timed_steps + 1
+            last = step == config.steps
+            logs = last or step % config.log_every == 0
+            evaluates = last or step % config.evaluate_every == 0
+            saves = last or step % config.checkpoint_every == 0 or stop.received is not None
+            if not (logs or evaluates or saves):
                 continue
 
-            values = _means(jax.device_get(pending))
-            elapsed = time.perf_counter() - window_start
-            seconds += elapsed
-            rates.append(len(pending) * config.batch_size / elapsed)
-            values["learning_rate"] = float(np.asarray(schedule(step - 1)))
-            values["examples_per_second"] = rates[-1]
-            _check_finite(values, step, len(pending))
-            pending = []
-            progress.update(step, values)
-            if writer is not None:
-                writer.write(step, "train", values)
+            window = jax.device_get(window)
+            seconds += time.perf_counter() - started
+            _check_finite(window, step, config.optimizer.learning_rate)
+            if logs:
+                values = _means(window)
+                rates.append(timed_steps * config.batch_size / seconds)
+                values["learning_rate"] = float(np.asarray(schedule(step - 1)))
+                values["examples_per_second"] = rates[-1]
+                window, seconds, timed_steps = [], 0.0, 0
+                progress.update(step, values)
+                if writer is not None:
+                    writer.write(step, "train", values)
             if evaluates and (measures := task.evaluate(state.params)):
                 best = best.compare(step, measures)
                 progress.show(step, measures)
@@ -322,14 +177,15 @@ def train(
                 if saved is not None and best.step == step:
                     saved.save_best(step, state.params)
             if saved is not None and (saves or best.out_of_patience(config.patience)):
-                saved.save(step, state, iterator)
-            window_start = time.perf_counter()
+                saved.save(step, state, iterator, window)
+            if stop.received is not None and not last:
+                raise InterruptedRunError(stop.received, step)
+            started = time.perf_counter()
     return Trained(
         params=state.params,
         step=step,
         best_step=best.step,
         best=best.measures,
-        seconds=seconds,
         examples_per_second=statistics.median(rates) if rates else None,
     )
 
@@ -370,20 +226,17 @@ class _Best:
 
 def _means(window: Sequence[Metrics]) -> dict[str, float]:
     """Means by count over the steps of a log interval."""
-    totals = jax.tree.map(lambda *leaves: float(sum(leaves)), *window)
+    totals = jax.tree.map(lambda *leaves: sum(map(float, leaves)), *window)
     return {name: value / max(count, 1e-9) for name, (value, count) in totals.items()}
 
 
-def _check_finite(values: dict[str, float], step: int, window: int) -> None:
-    broken = [name for name in ("loss", "grad_norm") if not math.isfinite(values[name])]
-    if broken:
-        raise TrainingDivergedError(
-            f"{' and '.join(broken)} no longer finite between steps {step - window + 1} and {step}"
-            f" (learning rate {values['learning_rate']:.2g})",
-            "Lower --training.optimizer.learning-rate or raise its warmup; checkpoints from before"
-            " are intact.",
-        )
-
-
-def _key_data(seed: int) -> jax.Array:
-    return jax.random.key_data(jax.random.key(seed))
+def _check_finite(window: Sequence[Metrics], step: int, learning_rate: float) -> None:
+    for name in ("loss", "grad_norm"):
+        broken = [i for i, metrics in enumerate(window) if not np.isfinite(metrics[name][0])]
+        if broken:
+            raise TrainingDivergedError(
+                f"{name} is no longer finite at step {step - len(window) + broken[0] + 1} (peak"
+                f" learning rate {learning_rate:.2g})",
+                "Lower --training.optimizer.learning-rate or raise its warmup; checkpoints from"
+                " before are intact.",
+            )

@@ -8,8 +8,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 from retrieval_jax.checkpoints import Checkpoints, restore_params
 from retrieval_jax.errors import InputError
 from retrieval_jax.sharding import MeshConfig, make_mesh
-from retrieval_jax.training import TrainState
+from retrieval_jax.train_step import TrainState
 from tests.retrieval_jax.toy import ToyTask
+
+WINDOW = [{"loss": (0.1, 1.0)}, {"loss": (float(np.float32(1) / 3), 1.0)}]
 
 
 def sharded_state(mesh, step=3):
@@ -23,7 +25,7 @@ def sharded_state(mesh, step=3):
 def test_parameters_alone_restore_on_one_device(tmp_path):
     state = sharded_state(make_mesh(MeshConfig(data=8)))
     with Checkpoints(tmp_path) as saved:
-        saved.save(3, state, ToyTask().batches(16, 0))
+        saved.save(3, state, ToyTask().batches(16, 0), [])
     restored = restore_params(tmp_path)
     np.testing.assert_array_equal(restored["a"]["kernel"], state.params["a"]["kernel"])
     assert restored["a"]["kernel"].devices() == {jax.devices()[0]}
@@ -33,7 +35,7 @@ def test_state_of_eight_devices_restores_on_two(tmp_path):
     iterator = ToyTask().batches(16, 0)
     next(iterator)
     with Checkpoints(tmp_path) as saved:
-        saved.save(3, sharded_state(make_mesh(MeshConfig(data=8))), iterator)
+        saved.save(3, sharded_state(make_mesh(MeshConfig(data=8))), iterator, WINDOW)
     two = make_mesh(MeshConfig(data=2), jax.devices()[:2])
     target = jax.tree.map(np.zeros_like, sharded_state(two))
     target = target.replace(params=sharded_state(two).params, step=jax.numpy.int32(0))
@@ -41,6 +43,8 @@ def test_state_of_eight_devices_restores_on_two(tmp_path):
     with Checkpoints(tmp_path) as saved:
         restored = saved.restore(target, fresh)
     assert restored is not None
+    restored, window = restored
+    assert window == WINDOW
     assert int(restored.step) == 3
     assert len(restored.params["a"]["kernel"].sharding.device_set) == 2
     np.testing.assert_array_equal(restored.params["a"]["kernel"], np.arange(16.0).reshape(8, 2))
@@ -54,7 +58,7 @@ def test_best_parameters_come_before_the_last(tmp_path):
             state = sharded_state(mesh)
             scaled = jax.tree.map(lambda a, s=step: a * s, state.params)
             saved.save_best(step, scaled)
-            saved.save(step + 5, state, ToyTask().batches(16, 0))
+            saved.save(step + 5, state, ToyTask().batches(16, 0), [])
     assert [path.name for path in (tmp_path / "best").iterdir()] == ["2"]
     assert restore_params(tmp_path)["a"]["kernel"][1, 1] == 6.0
 

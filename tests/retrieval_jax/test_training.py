@@ -17,6 +17,7 @@ from retrieval_jax.logs import read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.runs import create_run
 from retrieval_jax.sharding import MeshConfig, make_mesh
+from retrieval_jax.train_step import create_state
 from retrieval_jax.training import TrainingConfig, TrainingDivergedError, train
 from tests.retrieval_jax.toy import INPUTS, ToyTask
 
@@ -83,7 +84,7 @@ def test_training_lowers_the_loss_and_fills_the_run_folder(tmp_path):
     assert result.best["RR"] == max(entry["RR"] for entry in entries if entry["kind"] == "dev")
 
 
-@pytest.mark.parametrize("batches", [5, 6, 7, 13, 19])
+@pytest.mark.parametrize("batches", [3, 6, 7, 13, 19])
 def test_an_interrupted_run_resumes_bit_identically(tmp_path, monkeypatch, batches):
     whole = train(ToyTask(), CONFIG, run_folder(tmp_path / "whole"), show_progress=False)
     run = run_folder(tmp_path / "parts")
@@ -143,7 +144,7 @@ def test_parameters_and_moments_are_placed_by_the_rules():
     task.rules = (("kernel", PartitionSpec(None, "model")),)
     mesh = make_mesh(MeshConfig(data=2, model=4))
     optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
-    state = training.create_state(task, optimizer, 0, mesh)
+    state = create_state(task, optimizer, 0, mesh)
     placed = [
         leaf.sharding.spec
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)
@@ -156,7 +157,7 @@ def test_warm_start_replaces_only_its_own_paths_and_is_not_overwritten():
     kernel = np.eye(8, dtype=np.float32)
     task = ToyTask(warm_start={"dense": {"kernel": kernel}})
     mesh = make_mesh(CONFIG.mesh)
-    state = training.create_state(task, optimizers.make_optimizer(CONFIG.optimizer, 10), 0, mesh)
+    state = create_state(task, optimizers.make_optimizer(CONFIG.optimizer, 10), 0, mesh)
     np.testing.assert_array_equal(state.params["dense"]["kernel"], np.eye(8))
     np.testing.assert_array_equal(
         state.params["table"]["embedding"], ToyTask().init(jax.random.key(0))["table"]["embedding"]
@@ -216,7 +217,7 @@ def test_last_step_is_evaluated_and_saved_whatever_the_intervals(tmp_path):
 def test_not_a_number_stops_with_the_steps_and_saves_nothing_after(tmp_path):
     tenth = next(itertools.islice(ToyTask().batches(16, 0), 9, None))
     task = ToyTask(explode_at=int(tenth["id"].sum()))
-    with pytest.raises(TrainingDivergedError, match="loss no longer finite between steps 9 and 12"):
+    with pytest.raises(TrainingDivergedError, match="loss is no longer finite at step 10"):
         train(task, CONFIG, run_folder(tmp_path), show_progress=False)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["6"]
     for line in (tmp_path / "metrics.jsonl").read_text().splitlines():
