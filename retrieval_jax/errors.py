@@ -26,7 +26,7 @@ class InputError(ValueError):
 
 
 def one_screen_errors(main: Callable[P, R]) -> Callable[P, R]:
-    """Makes a command's `main` end without traceback: 2 for an `InputError`, 128 + signal if told."""
+    """Makes a command's `main` show an `InputError` without traceback and exit with 2."""
 
     @functools.wraps(main)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -99,12 +99,16 @@ class TrainingProgress:
         text = f"loss {values['loss']:.4f}  {values['examples_per_second']:.0f} examples/s"
         self._bar.update(self._row, completed=step, values=text)
         if self._bar.disable:
-            self._console.print(f"step {step}/{self._steps}  {text}", highlight=False)
+            self.say(f"step {step}/{self._steps}  {text}")
 
     def show(self, step: int, measures: Mapping[str, float]) -> None:
         """Shows an evaluation on a line of its own."""
         text = "  ".join(f"{name} {value:.4f}" for name, value in measures.items())
-        self._console.print(f"step {step}/{self._steps}  dev  {text}", highlight=False)
+        self.say(f"step {step}/{self._steps}  dev  {text}")
+
+    def say(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self._console.print(text, highlight=False)
 
     def __enter__(self) -> "TrainingProgress":
         """Starts drawing."""

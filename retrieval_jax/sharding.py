@@ -15,7 +15,7 @@ DATA, MODEL = "data", "model"
 
 # (regular expression searched in a parameter's path "a/b/c", its placement); the first match
 # counts, no match means a copy on every device.
-Rules = Sequence[tuple[str, PartitionSpec]]  # pyright: ignore[reportInvalidTypeForm]
+Rules = Sequence[tuple[str, PartitionSpec]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +24,17 @@ class MeshConfig:
 
     Attributes:
         data: devices over which a batch is split; -1 = all that `model` leaves.
-        model: devices over which large parameters are split.
+        model: devices over which large parameters are split, by a task's rules.
+        fsdp_mib: parameters and optimizer moments of at least so many MiB are also split over
+            `data`, along their largest axis that it divides; None = never.
     """
 
     data: int = -1
     model: int = 1
+    fsdp_mib: float | None = None
 
 
-def make_mesh(config: MeshConfig, devices: Sequence[jax.Device] | None = None) -> Mesh:
+def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     """Arranges devices (all by default) as a `data` x `model` mesh.
 
     Raises:
@@ -51,10 +54,16 @@ def make_mesh(config: MeshConfig, devices: Sequence[jax.Device] | None = None) -
     )
 
 
-def shardings(tree: Any, mesh: Mesh, rules: Rules = ()) -> Any:
+def shardings(tree: Any, mesh: Mesh, rules: Rules = (), fsdp_mib: float | None = None) -> Any:
     """Gives each leaf of `tree` (arrays or shapes) its `NamedSharding` by the first rule that fits.
 
     Works on parameters and on optimizer states alike, whose paths end like the parameters'.
+
+    Args:
+        tree: arrays or shapes.
+        mesh: devices.
+        rules: placements by path.
+        fsdp_mib: as in `MeshConfig`.
 
     Raises:
         InputError: an axis that the mesh does not divide, with the parameter's path.
@@ -65,6 +74,8 @@ def shardings(tree: Any, mesh: Mesh, rules: Rules = ()) -> Any:
         spec = next((s for pattern, s in rules if re.search(pattern, name)), PartitionSpec())
         if len(spec) > len(leaf.shape):  # a rule for a table met its scalar in an optimizer state
             spec = PartitionSpec()
+        if fsdp_mib is not None and leaf.size * leaf.dtype.itemsize >= fsdp_mib * 2**20:
+            spec = _split_over_data(leaf.shape, spec, mesh.shape[DATA])
         for size, axis in zip(leaf.shape, spec, strict=False):
             parts = int(np.prod([mesh.shape[a] for a in np.atleast_1d(axis)])) if axis else 1
             if size % parts:
@@ -75,6 +86,15 @@ def shardings(tree: Any, mesh: Mesh, rules: Rules = ()) -> Any:
         return NamedSharding(mesh, spec)
 
     return jax.tree_util.tree_map_with_path(place, tree)
+
+
+def _split_over_data(shape: Sequence[int], spec: PartitionSpec, parts: int) -> PartitionSpec:
+    """Adds the data axis to the largest axis of an array that is whole and divides."""
+    axes = [*spec, *[None] * (len(shape) - len(spec))]
+    free = [i for i, axis in enumerate(axes) if axis is None and shape[i] % parts == 0]
+    if free:
+        axes[max(free, key=lambda i: shape[i])] = DATA
+    return PartitionSpec(*axes)
 
 
 def path_name(path: jax.tree_util.KeyPath) -> str:

@@ -1,7 +1,8 @@
 """What a task gives the training loop, the state that training changes, and one step of it."""
 
-from collections.abc import Callable
-from typing import Protocol
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import grain
 import jax
@@ -15,7 +16,7 @@ from retrieval_jax import optimizers
 from retrieval_jax.errors import InputError
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params, flatten, unflatten
-from retrieval_jax.sharding import Rules, shardings
+from retrieval_jax.sharding import DATA, Rules, shardings
 
 # Name -> (sum of values, count): sums of both merge to the right mean across batches and devices.
 Metrics = dict[str, tuple[jax.Array, jax.Array]]
@@ -26,9 +27,12 @@ class Task(Protocol):
 
     Attributes:
         rules: placement of parameters on the mesh (`retrieval_jax.sharding`).
+        inseparable: why the loss of a batch is not the mean of its parts' losses (in-batch
+            negatives), so that gradients cannot be accumulated; None if it is.
     """
 
     rules: Rules
+    inseparable: str | None
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters; pure."""
@@ -73,10 +77,9 @@ class TrainState(struct.PyTreeNode):
 
 
 def create_state(
-    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh
+    task: Task, optimizer: optax.GradientTransformation, seed: int, shapes: TrainState
 ) -> TrainState:
-    """Makes the first state, each array created where its rule places it."""
-    shapes = state_shapes(task, optimizer, seed, mesh)
+    """Makes the first state, each array created where `shapes` (of `state_shapes`) places it."""
     warm = flatten(task.warm_start())
     known = flatten(shapes.params)
     for path, value in warm.items():
@@ -108,9 +111,13 @@ def create_state(
 
 
 def state_shapes(
-    task: Task, optimizer: optax.GradientTransformation, seed: int, mesh: Mesh
+    task: Task,
+    optimizer: optax.GradientTransformation,
+    seed: int,
+    mesh: Mesh,
+    fsdp_mib: float | None = None,
 ) -> TrainState:
-    """Shapes, dtypes and shardings of the state, nothing allocated."""
+    """Shapes, dtypes and shardings of the state, nothing allocated; see `sharding.shardings`."""
 
     def init(rng: jax.Array) -> TrainState:
         params = task.init(rng)
@@ -120,7 +127,7 @@ def state_shapes(
     return jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
         shapes,
-        shardings(shapes, mesh, task.rules),
+        shardings(shapes, mesh, task.rules, fsdp_mib),
     )
 
 
@@ -130,13 +137,24 @@ def make_train_step(
     config: OptimizerConfig,
     shapes: TrainState,
     mesh: Mesh,
-) -> Callable[[TrainState, dict[str, jax.Array]], tuple[TrainState, Metrics]]:
-    """Jits `(state, batch) -> (state, metrics)`; the state is donated, the metrics replicated."""
+) -> Callable[[TrainState, Sequence[dict[str, jax.Array]]], tuple[TrainState, Metrics]]:
+    """Makes `(state, batches) -> (state, metrics)`, one optimizer step.
 
-    def train_step(state: TrainState, batch: dict[str, jax.Array]) -> tuple[TrainState, Metrics]:
+    One batch is one jitted program. Several batches of equal size are accumulated: gradients and
+    metrics are summed batch by batch, then applied as their mean. State and sums are donated,
+    metrics replicated.
+    """
+
+    def gradients(
+        state: TrainState, batch: dict[str, jax.Array], part: jax.Array
+    ) -> tuple[Params, Metrics]:
         rng = jax.random.fold_in(jax.random.wrap_key_data(state.rng), state.step)
+        rng = jax.random.fold_in(rng, part)
         grad_fn = jax.value_and_grad(task.loss, has_aux=True)
         (loss, metrics), grads = grad_fn(state.params, batch, rng, True)
+        return grads, metrics | {"loss": (loss, jnp.float32(1))}
+
+    def apply(state: TrainState, grads: Params, metrics: Metrics) -> tuple[TrainState, Metrics]:
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         # Without the frozen ones, whose gradients are then never computed.
         trained = jax.tree.map(
@@ -144,8 +162,7 @@ def make_train_step(
             grads,
             optimizers.match_paths(grads, config.frozen),
         )
-        one = jnp.float32(1)
-        metrics = metrics | {"loss": (loss, one), "grad_norm": (optax.tree.norm(trained), one)}
+        metrics = metrics | {"grad_norm": (optax.tree.norm(trained), jnp.float32(1))}
         state = state.replace(
             step=state.step + 1,
             params=optax.apply_updates(state.params, updates),
@@ -153,9 +170,82 @@ def make_train_step(
         )
         return state, metrics
 
-    state_shardings = jax.tree.map(lambda leaf: leaf.sharding, shapes)
+    def whole(state: TrainState, batch: dict[str, jax.Array]) -> tuple[TrainState, Metrics]:
+        return apply(state, *gradients(state, batch, jnp.int32(0)))
+
+    def accumulate(
+        state: TrainState,
+        sums: tuple[Params, Metrics],
+        batch: dict[str, jax.Array],
+        part: jax.Array,
+    ) -> tuple[Params, Metrics]:
+        return jax.tree.map(jnp.add, sums, gradients(state, batch, part))
+
+    def apply_mean(
+        state: TrainState, sums: tuple[Params, Metrics], parts: jax.Array
+    ) -> tuple[TrainState, Metrics]:
+        grads, metrics = sums
+        return apply(state, jax.tree.map(lambda grad: grad / parts, grads), metrics)
+
+    placed = jax.tree.map(lambda leaf: leaf.sharding, shapes)
     replicated = NamedSharding(mesh, PartitionSpec())
-    return jax.jit(train_step, donate_argnums=0, out_shardings=(state_shardings, replicated))
+    step_whole = jax.jit(whole, donate_argnums=0, out_shardings=(placed, replicated))
+    sum_shardings = (placed.params, replicated)
+    first = jax.jit(gradients, out_shardings=sum_shardings)
+    further = jax.jit(accumulate, donate_argnums=1, out_shardings=sum_shardings)
+    finish = jax.jit(apply_mean, donate_argnums=0, out_shardings=(placed, replicated))
+
+    def train_step(
+        state: TrainState, batches: Sequence[dict[str, jax.Array]]
+    ) -> tuple[TrainState, Metrics]:
+        if len(batches) == 1:
+            return step_whole(state, batches[0])
+        sums = first(state, batches[0], jnp.int32(0))
+        for part, batch in enumerate(batches[1:], 1):
+            sums = further(state, sums, batch, jnp.int32(part))
+        return finish(state, sums, jnp.float32(len(batches)))
+
+    return train_step
+
+
+def memory_estimate(
+    task: Task, shapes: TrainState, batch: dict[str, jax.Array], mesh: Mesh
+) -> dict[str, float]:
+    """Bytes that a step needs on each device, estimated without compiling.
+
+    Args:
+        task: whose loss is differentiated.
+        shapes: as `state_shapes` gives.
+        batch: one global batch.
+        mesh: devices.
+
+    Returns:
+        Bytes by part. "saved for backward" counts what the loss keeps for its gradient, split over
+        the data axis; the compiler may do with less or, for temporaries, need more.
+    """
+
+    def on_device(tree: Any) -> float:
+        return sum(
+            math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+            for leaf in jax.tree.leaves(tree)
+        )
+
+    def total(tree: Any) -> float:
+        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+    def residuals(params: Params, batch: dict[str, jax.Array]) -> Any:
+        rng = jax.random.key(0)
+        return jax.vjp(lambda p: task.loss(p, batch, rng, True)[0], params)[1]
+
+    saved = jax.eval_shape(residuals, shapes.params, batch)
+    known = total(shapes.params)
+    return {
+        "parameters": on_device(shapes.params),
+        "gradients": on_device(shapes.params),
+        "optimizer": on_device(shapes.opt_state),
+        "batch": on_device(batch),
+        "saved for backward": max(total(saved) - known, 0) / mesh.shape[DATA],
+    }
 
 
 def _key_data(seed: int) -> jax.Array:

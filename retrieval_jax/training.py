@@ -33,7 +33,14 @@ from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
 from retrieval_jax.runs import RunFolder
 from retrieval_jax.sharding import MeshConfig, check_divisible, make_mesh, shard_batch
-from retrieval_jax.train_step import Metrics, Task, create_state, make_train_step, state_shapes
+from retrieval_jax.train_step import (
+    Metrics,
+    Task,
+    create_state,
+    make_train_step,
+    memory_estimate,
+    state_shapes,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +50,8 @@ class TrainingConfig:
     Attributes:
         steps: optimizer steps.
         batch_size: examples a step, over all devices and hosts.
+        accumulate: parts in which a step's batch is computed one after the other, for memory; only
+            for losses that are means over examples.
         seed: of initialisation, order of the data, dropout.
         log_every: steps between two lines of metrics.
         evaluate_every: steps between two evaluations on dev; the last step always evaluates.
@@ -51,12 +60,14 @@ class TrainingConfig:
         best_measure: measure of `Task.evaluate`, higher is better, that chooses the parameters.
         patience: evaluations without a better one before training stops; None = never.
         tensorboard: also write TensorBoard events.
+        profile: write a trace of the device for steps 11 to 15 of this call into `profile/`.
         mesh: devices.
         optimizer: AdamW and its schedule.
     """
 
     steps: int = 1000
     batch_size: int = 64
+    accumulate: int = 1
     seed: int = 0
     log_every: int = 20
     evaluate_every: int = 200
@@ -65,6 +76,7 @@ class TrainingConfig:
     best_measure: str = "RR"
     patience: int | None = None
     tensorboard: bool = False
+    profile: bool = False
     mesh: MeshConfig = MeshConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
 
@@ -120,13 +132,14 @@ def train(
         InterruptedRunError: SIGTERM or SIGUSR2 came; the state is saved.
     """
     mesh = make_mesh(config.mesh) if mesh is None else mesh
-    check_divisible(config.batch_size, mesh)
+    part_size = _part_size(task, config)
+    check_divisible(part_size, mesh)
     optimizer = optimizers.make_optimizer(config.optimizer, config.steps)
     schedule = optimizers.make_schedule(config.optimizer, config.steps)
-    shapes = state_shapes(task, optimizer, config.seed, mesh)
+    shapes = state_shapes(task, optimizer, config.seed, mesh, config.mesh.fsdp_mib)
     optimizers.check_patterns(config.optimizer, shapes.params)
     train_step = make_train_step(task, optimizer, config.optimizer, shapes, mesh)
-    iterator = task.batches(config.batch_size, config.seed)
+    iterator = task.batches(part_size, config.seed)
 
     with contextlib.ExitStack() as stack:
         saved = writer = restored = None
@@ -134,19 +147,26 @@ def train(
             saved = stack.enter_context(Checkpoints(run.path, config.keep))
             restored = saved.restore(shapes, iterator)
             writer = stack.enter_context(MetricWriter(run.path, config.tensorboard))
-        state, window = restored or (create_state(task, optimizer, config.seed, mesh), [])
-        step = int(state.step)
+        state, window = restored or (create_state(task, optimizer, config.seed, shapes), [])
+        step = first_step = int(state.step)
         best = _Best(config.best_measure)
         if run is not None:
             best = best.recall(read_metrics(run.path), step)
         progress = stack.enter_context(TrainingProgress(config.steps, step, show_progress))
         stop = stack.enter_context(StopRequest())
+        trace = stack.enter_context(contextlib.ExitStack())
 
         rates: list[float] = []
         seconds, timed_steps, started = 0.0, 0, time.perf_counter()
         while step < config.steps and not best.out_of_patience(config.patience):
-            batch = shard_batch(next(iterator), mesh)
-            state, metrics = train_step(state, batch)
+            batches = [shard_batch(next(iterator), mesh) for _ in range(config.accumulate)]
+            if step == first_step:
+                progress.say(_memory_line(memory_estimate(task, shapes, batches[0], mesh)))
+            if config.profile and run is not None and step == first_step + 10:
+                trace.enter_context(jax.profiler.trace(run.path / "profile"))
+            if step == first_step + 15:
+                trace.close()
+            state, metrics = train_step(state, batches)
             # Device scalars of the steps since the last log; fetching them is the only wait.
             window.append(metrics)
             step, timed_steps = step + 1, timed_steps + 1
@@ -222,6 +242,26 @@ class _Best:
     def out_of_patience(self, patience: int | None) -> bool:
         """Whether training stops here."""
         return patience is not None and self.since >= patience
+
+
+def _part_size(task: Task, config: TrainingConfig) -> int:
+    """Examples that are computed at a time."""
+    if config.accumulate > 1 and task.inseparable is not None:
+        raise InputError(
+            f"accumulate={config.accumulate}, but this loss has no parts: {task.inseparable}",
+            "Set --training.accumulate 1; for memory use remat, more devices or a smaller batch.",
+        )
+    if config.accumulate < 1 or config.batch_size % config.accumulate:
+        raise InputError(
+            f"a batch of {config.batch_size} has no {config.accumulate} equal parts",
+            "Make --training.batch-size a multiple of --training.accumulate.",
+        )
+    return config.batch_size // config.accumulate
+
+
+def _memory_line(parts: dict[str, float]) -> str:
+    shown = ", ".join(f"{name} {size / 2**20:.0f}" for name, size in parts.items())
+    return f"memory a device, estimated: {sum(parts.values()) / 2**20:.0f} MiB ({shown})"
 
 
 def _means(window: Sequence[Metrics]) -> dict[str, float]:

@@ -37,6 +37,22 @@ def test_first_matching_rule_counts_and_the_rest_is_replicated():
     assert placed["step"].spec == PartitionSpec()
 
 
+def test_large_arrays_are_also_split_over_data():
+    mesh = make_mesh(MeshConfig(data=2, model=4))
+    tree = {
+        "kernel": jnp.zeros((6, 512, 256)),  # 3 MiB
+        "table": jnp.zeros((512, 512)),  # 1 MiB
+        "odd": jnp.zeros((3, 512 * 511, 1)),  # 3 MiB
+        "small": jnp.zeros((512, 256)),
+    }
+    rules = (("kernel", PartitionSpec(None, "model")),)
+    placed = shardings(tree, mesh, rules, fsdp_mib=1.0)
+    assert placed["kernel"].spec == PartitionSpec(None, "model", "data")
+    assert placed["table"].spec == PartitionSpec("data", None)
+    assert placed["odd"].spec == PartitionSpec(None, "data", None)
+    assert placed["small"].spec == PartitionSpec()
+
+
 def test_axis_that_does_not_divide_is_refused_with_its_path():
     mesh = make_mesh(MeshConfig(data=2, model=4))
     rules = (("table", PartitionSpec(("data", "model"))),)

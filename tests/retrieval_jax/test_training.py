@@ -17,7 +17,7 @@ from retrieval_jax.logs import read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.runs import create_run
 from retrieval_jax.sharding import MeshConfig, make_mesh
-from retrieval_jax.train_step import create_state
+from retrieval_jax.train_step import create_state, memory_estimate, state_shapes
 from retrieval_jax.training import TrainingConfig, TrainingDivergedError, train
 from tests.retrieval_jax.toy import INPUTS, ToyTask
 
@@ -119,14 +119,16 @@ def test_another_seed_gives_other_parameters():
         (MeshConfig(data=8), ()),
         (MeshConfig(data=4, model=2), (("kernel", PartitionSpec(None, "model")),)),
         (MeshConfig(data=2, model=4), (("table", PartitionSpec(None, "model")),)),
+        (MeshConfig(data=8, fsdp_mib=0.0), ()),
+        (MeshConfig(data=4, model=2, fsdp_mib=0.0), (("kernel", PartitionSpec(None, "model")),)),
     ],
 )
 def test_eight_devices_train_like_one(mesh, rules):
     def run(mesh, rules, devices):
         task = ToyTask()
         task.rules = rules
-        mesh = make_mesh(mesh, devices)
-        return train(task, CONFIG, mesh=mesh, show_progress=False)
+        config = dataclasses.replace(CONFIG, mesh=mesh)
+        return train(task, config, mesh=make_mesh(mesh, devices), show_progress=False)
 
     one = run(MeshConfig(), (), jax.devices()[:1])
     eight = run(mesh, rules, jax.devices())
@@ -144,7 +146,7 @@ def test_parameters_and_moments_are_placed_by_the_rules():
     task.rules = (("kernel", PartitionSpec(None, "model")),)
     mesh = make_mesh(MeshConfig(data=2, model=4))
     optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
-    state = create_state(task, optimizer, 0, mesh)
+    state = create_state(task, optimizer, 0, state_shapes(task, optimizer, 0, mesh))
     placed = [
         leaf.sharding.spec
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)
@@ -157,7 +159,8 @@ def test_warm_start_replaces_only_its_own_paths_and_is_not_overwritten():
     kernel = np.eye(8, dtype=np.float32)
     task = ToyTask(warm_start={"dense": {"kernel": kernel}})
     mesh = make_mesh(CONFIG.mesh)
-    state = create_state(task, optimizers.make_optimizer(CONFIG.optimizer, 10), 0, mesh)
+    optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
+    state = create_state(task, optimizer, 0, state_shapes(task, optimizer, 0, mesh))
     np.testing.assert_array_equal(state.params["dense"]["kernel"], np.eye(8))
     np.testing.assert_array_equal(
         state.params["table"]["embedding"], ToyTask().init(jax.random.key(0))["table"]["embedding"]
@@ -260,6 +263,63 @@ def test_every_input_is_seen_once_an_epoch():
     batches = itertools.islice(ToyTask().batches(10, 0), 5)
     ids = np.concatenate([batch["id"] for batch in batches])
     np.testing.assert_array_equal(np.sort(ids), np.arange(len(INPUTS)))
+
+
+def accumulated(parts, **kwargs):
+    """Parameters after training without dropout, each step's batch in parts."""
+    task = ToyTask(dropout=0.0)
+    config = dataclasses.replace(CONFIG, accumulate=parts, **kwargs)
+    return train(task, config, show_progress=False).params
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_accumulated_gradients_equal_those_of_the_whole_batch(parts):
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), accumulated(parts), accumulated(1)
+    )
+
+
+def test_accumulation_resumes_bit_identically(tmp_path, monkeypatch):
+    config = dataclasses.replace(CONFIG, accumulate=4)
+    whole = train(ToyTask(), config, run_folder(tmp_path / "a", config), show_progress=False)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 4 * 9)
+        train(ToyTask(), config, run_folder(tmp_path / "b", config), show_progress=False)
+    resumed = train(ToyTask(), config, run_folder(tmp_path / "b", config), show_progress=False)
+    assert same(whole.params, resumed.params)
+    assert logged(tmp_path / "a") == logged(tmp_path / "b")
+
+
+def test_accumulation_is_refused_where_it_would_change_the_loss():
+    task = ToyTask()
+    task.inseparable = "negatives are taken from the batch"
+    config = dataclasses.replace(CONFIG, accumulate=2)
+    with pytest.raises(InputError, match="negatives are taken from the batch"):
+        train(task, config, show_progress=False)
+    with pytest.raises(InputError, match="no 3 equal parts"):
+        train(ToyTask(), dataclasses.replace(CONFIG, accumulate=3), show_progress=False)
+
+
+def test_memory_estimate_counts_each_part_per_device():
+    task = ToyTask(dropout=0.0)
+    task.rules = (("kernel", PartitionSpec(None, "model")),)
+    mesh = make_mesh(MeshConfig(data=4, model=2))
+    optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
+    shapes = state_shapes(task, optimizer, 0, mesh)
+    batch = training.shard_batch(next(task.batches(16, 0)), mesh)
+    estimate = memory_estimate(task, shapes, batch, mesh)
+    kernel, bias, table = 8 * 8 * 4, 8 * 4, 50 * 8 * 4
+    assert estimate["parameters"] == estimate["gradients"] == kernel / 2 + bias + table
+    counters = estimate["optimizer"] - 2 * estimate["parameters"]
+    assert 0 < counters <= 64  # Adam's and the schedule's step numbers
+    assert estimate["batch"] == 16 * (8 + 1) * 4 / 4
+    assert 16 * 50 * 4 / 4 <= estimate["saved for backward"] < 16 * 50 * 4 * 6 / 4  # the logits
+
+
+def test_profile_leaves_a_trace(tmp_path):
+    config = dataclasses.replace(CONFIG, profile=True)
+    train(ToyTask(), config, run_folder(tmp_path, config), show_progress=False)
+    assert list((tmp_path / "profile").glob("**/*.xplane.pb"))
 
 
 def test_step_keys_differ_so_dropout_differs():

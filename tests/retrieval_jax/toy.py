@@ -14,11 +14,12 @@ class ToyTask:
     """Maps inputs by a matrix so that each is nearest to its row of a table; dropout included."""
 
     rules = ()
+    inseparable = None
 
-    def __init__(self, warm_start=None, measures=None, explode_at=None):
+    def __init__(self, warm_start=None, measures=None, explode_at=None, dropout=0.1):
         self.start = warm_start or {}
         self.measures = measures
-        self.explode_at = explode_at
+        self.explode_at, self.dropout = explode_at, dropout
         self.evaluations = 0
 
     def init(self, rng):
@@ -34,7 +35,7 @@ class ToyTask:
     def loss(self, params, batch, rng, train):
         outputs = batch["x"] @ params["dense"]["kernel"] + params["dense"]["bias"][None]
         if train:
-            outputs = outputs * jax.random.bernoulli(rng, 0.9, outputs.shape)
+            outputs = outputs * jax.random.bernoulli(rng, 1 - self.dropout, outputs.shape)
         table = params["table"]["embedding"]
         loss = contrastive_loss_from_embeddings(outputs, table, 0.1, positives=batch["id"])
         if self.explode_at is not None:
