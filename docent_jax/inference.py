@@ -59,12 +59,11 @@ class EntityRanker:
         self._table: jax.Array = table
         self.entity_vectors = np.asarray(table)
 
-    def encode(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Encodes texts as f(s), of unit length.
 
         Args:
             texts: cut to the `max_length` of training.
-            batch_size: texts a call of the model.
 
         Returns:
             float32 `[texts, dim]`.
@@ -77,7 +76,7 @@ class EntityRanker:
             what = "none" if not texts else repr(texts if wrong is None else texts[wrong])
             raise InputError(f"texts to encode: {what[:80]}", "Give a list of one or more strings.")
         table = tokenize(texts, self._tokenizer, self.config.data.max_length)
-        vectors = encode(self._encode_batch, table, min(batch_size, len(texts)))
+        vectors = encode(self._encode_batch, table)
         return np.asarray(l2_normalize(jnp.asarray(vectors)))
 
     def rank(self, queries: Sequence[str], k: int = 10) -> list[list[RankedEntity]]:

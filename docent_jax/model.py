@@ -39,18 +39,27 @@ class Dual(nn.Module):
         self.log_temperature = log_temperature
 
     def __call__(
-        self, input_ids: jax.Array, attention_mask: jax.Array, deterministic: bool = True
+        self,
+        input_ids: jax.Array,
+        attention_mask: jax.Array,
+        position_ids: jax.Array,
+        num_texts: int,
+        deterministic: bool = True,
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Gives what the loss needs.
 
         Args:
-            input_ids: int32 `[batch, length]`.
-            attention_mask: int32 `[batch, length]`, 0 is padding.
+            input_ids: int32 `[rows, width]`, packed sentences (`packing.pack`).
+            attention_mask: int32 `[rows, width]`.
+            position_ids: int32 `[rows, width]`.
+            num_texts: sentences in all rows, static.
             deterministic: no dropout.
 
         Returns:
-            f(s) `[batch, dim]` float32, all g(e) `[entities, dim]` float32, temperature scalar.
+            f(s) `[num_texts, dim]` float32, all g(e) `[entities, dim]` float32, temperature scalar.
         """
-        hidden = self.encoder(input_ids, attention_mask, deterministic=deterministic)
-        sentences = pool(hidden, attention_mask, self.pooling)
+        hidden = self.encoder(
+            input_ids, attention_mask, position_ids=position_ids, deterministic=deterministic
+        )
+        sentences = pool(hidden, attention_mask, self.pooling, num_texts)
         return sentences, self.entities.embedding, jnp.exp(self.log_temperature)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import grain
 import jax
@@ -14,9 +14,10 @@ from docent_jax.evaluation import zero_shot_measures
 from docent_jax.model import Dual
 from retrieval_jax.encoding import jit_encoder
 from retrieval_jax.losses import contrastive_loss_from_embeddings
-from retrieval_jax.pipeline import ShuffledBatches, iterate, text_batches
+from retrieval_jax.params import Params
+from retrieval_jax.pipeline import Batch, ShuffledBatches, iterate, text_batches
 from retrieval_jax.sharding import Rules
-from retrieval_jax.training import Metrics, Params
+from retrieval_jax.train_step import Metrics
 
 Negatives = Literal["in_batch", "all"]
 
@@ -65,6 +66,7 @@ class DualTask:
     """
 
     rules: Rules = ()
+    inseparable: str | None
 
     def __init__(
         self,
@@ -73,14 +75,18 @@ class DualTask:
         negatives: Negatives,
         warm_start: Callable[[], Params],
     ) -> None:
-        self.model, self.data, self.negatives = model, data, negatives
+        self.model, self.data = model, data
+        self.negatives: Negatives = negatives
+        in_batch = "the negatives of a sentence are the entities of its whole batch"
+        self.inseparable = in_batch if negatives == "in_batch" else None
         self._warm_start = warm_start
         self._encode = jit_encoder(model.bert, model.pooling)
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters of `Dual`."""
         pieces = jnp.zeros((1, 1), jnp.int32)
-        return self.model.init(rng, pieces, pieces)["params"]
+        variables: Any = self.model.init(rng, pieces, pieces, pieces, 1)
+        return variables["params"]
 
     def warm_start(self) -> Params:
         """What the task was given."""
@@ -89,19 +95,22 @@ class DualTask:
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
     ) -> tuple[jax.Array, Metrics]:
-        """`entity_loss` of a batch with `input_ids`, `attention_mask`, `entity_ids`."""
-        sentences, table, temperature = self.model.apply(
+        """`entity_loss` of a batch of `pipeline.text_batches` with `entity_ids` `[texts]`."""
+        outputs: Any = self.model.apply(
             {"params": params},
             batch["input_ids"],
             batch["attention_mask"],
+            batch["position_ids"],
+            num_texts=len(batch["entity_ids"]),
             deterministic=not train,
             rngs={"dropout": rng},
         )
+        sentences, table, temperature = outputs
         loss = entity_loss(sentences, table, batch["entity_ids"], temperature, self.negatives)
         return loss, {"temperature": (temperature, jnp.float32(1))}
 
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Shuffled sentences in length buckets."""
+        """Shuffled sentences in packed rows."""
         columns = {"entity_ids": self.data.sentence_entities}
         return text_batches(self.data.sentences, columns, batch_size, seed)
 
@@ -124,6 +133,7 @@ class TableTask:
     """
 
     rules: Rules = ()
+    inseparable: str | None = None
 
     def __init__(
         self,
@@ -156,15 +166,15 @@ class TableTask:
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
         """Shuffled sentence vectors."""
 
-        def make_batch(indices: np.ndarray, longest: int) -> dict[str, np.ndarray]:
-            del longest
+        def make_batch(parts: np.ndarray) -> Batch:
+            indices = parts[jax.process_index()]
             return {
                 "vectors": self.vectors[indices],
                 "entity_ids": self.sentence_entities[indices],
             }
 
         lengths = np.zeros(len(self.vectors), np.int32)
-        return iterate(ShuffledBatches(lengths, batch_size, seed, make_batch))
+        return iterate(ShuffledBatches(lengths, batch_size, seed), make_batch)
 
     def evaluate(self, params: Params) -> dict[str, float]:
         """Nothing: the number of steps is chosen beforehand."""

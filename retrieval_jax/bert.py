@@ -284,25 +284,34 @@ def take_positions(hidden: jax.Array, positions: jax.Array) -> jax.Array:
     return jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
 
 
-def pool(hidden: jax.Array, attention_mask: jax.Array, pooling: Pooling) -> jax.Array:
-    """Reduces each row's pieces to one vector.
+def pool(
+    hidden: jax.Array, attention_mask: jax.Array, pooling: Pooling, num_texts: int
+) -> jax.Array:
+    """Reduces each text's pieces to one vector.
 
     Args:
-        hidden: `[batch, length, dim]`.
-        attention_mask: `[batch, length]`; 0 is padding.
-        pooling: first piece, mean or maximum over the pieces that are no padding.
+        hidden: `[rows, length, dim]`.
+        attention_mask: int32 `[rows, length]`; 1, 2, ..., `num_texts` at the pieces of the first,
+            second, ... text, each in one row (`packing.pack`); 0 is padding.
+        pooling: first piece, mean or maximum over the text's pieces.
+        num_texts: static.
 
     Returns:
-        `[batch, dim]` float32.
+        `[num_texts, dim]` float32; of no meaning for a number that has no piece.
     """
-    hidden = hidden.astype(jnp.float32)
+    pieces = hidden.reshape(-1, hidden.shape[-1]).astype(jnp.float32)  # [rows * length, dim]
+    texts = attention_mask.reshape(-1)
+    segments = num_texts + 1  # padding is the first
     if pooling == "cls":
-        return hidden[:, 0]
-    present = (attention_mask > 0)[:, :, None]  # [batch, length, 1]
-    if pooling == "mean":
-        total = jnp.sum(hidden * present, axis=1)
-        return total / jnp.maximum(jnp.sum(present, axis=1), 1)
-    return jnp.max(jnp.where(present, hidden, -jnp.inf), axis=1)
+        first = jax.ops.segment_min(jnp.arange(len(texts)), texts, segments)
+        pooled = pieces[first]
+    elif pooling == "mean":
+        total = jax.ops.segment_sum(pieces, texts, segments)
+        count = jax.ops.segment_sum(jnp.ones_like(texts), texts, segments)
+        pooled = total / jnp.maximum(count, 1)[:, None]
+    else:
+        pooled = jax.ops.segment_max(pieces, texts, segments)
+    return pooled[1:]
 
 
 def stack_layers(params: dict[str, Any], num_layers: int) -> dict[str, Any]:

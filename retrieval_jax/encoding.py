@@ -1,4 +1,4 @@
-"""Encoding many texts into vectors: rows of like length together, results in input order."""
+"""Encoding many texts into vectors: packed rows of one shape, results in input order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,46 +8,65 @@ import numpy as np
 from rich.progress import track
 
 from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
-from retrieval_jax.pipeline import TokenTable, bucket_width, bucket_widths
+from retrieval_jax.packing import Placement, place, row_width
+from retrieval_jax.pipeline import Batch, TokenTable
 
-# (input_ids, attention_mask), int32 `[batch, width]` -> `[batch, dim]`; jitted, parameters bound.
-EncodeBatch = Callable[[jax.Array, jax.Array], jax.Array]
+# (rows of packed texts (`packing.pack`), number of texts) -> `[texts, dim]`; jitted, parameters
+# bound.
+EncodeBatch = Callable[[Batch, int], jax.Array]
 
 
-def jit_encoder(config: BertConfig, pooling: Pooling) -> Callable[[Any, Any, Any], jax.Array]:
-    """Jits (parameters of `Bert`, input_ids, attention_mask) -> `[batch, dim]` float32."""
+def jit_encoder(config: BertConfig, pooling: Pooling) -> Callable[[Any, Batch, int], jax.Array]:
+    """Jits (parameters of `Bert`, packed rows, number of texts) -> `[texts, dim]` float32."""
 
-    def encode_batch(params: Any, input_ids: jax.Array, attention_mask: jax.Array) -> jax.Array:
-        hidden = Bert(config).apply({"params": params}, input_ids, attention_mask)
-        return pool(hidden, attention_mask, pooling)
+    def encode_batch(params: Any, rows: dict[str, jax.Array], num_texts: int) -> jax.Array:
+        hidden: Any = Bert(config).apply(
+            {"params": params},
+            rows["input_ids"],
+            rows["attention_mask"],
+            position_ids=rows["position_ids"],
+        )
+        return pool(hidden, rows["attention_mask"], pooling, num_texts)
 
-    return jax.jit(encode_batch)
+    return jax.jit(encode_batch, static_argnums=2)
 
 
 def encode(
-    encode_batch: EncodeBatch, table: TokenTable, batch_size: int = 64, progress: str | None = None
+    encode_batch: EncodeBatch,
+    table: TokenTable,
+    batch_pieces: int | None = None,
+    progress: str | None = None,
 ) -> np.ndarray:
     """Encodes every text of `table`.
 
     Args:
-        encode_batch: called with equal batch sizes and few widths, so that little is compiled.
-        table: tokenised texts.
-        batch_size: texts a call.
+        encode_batch: called with few shapes, so that little is compiled.
+        table: tokenised texts, one or more.
+        batch_pieces: word pieces a call; by default few on a CPU, whose caches then hold them.
         progress: title of a progress bar; None shows none.
 
     Returns:
         float32 `[texts, dim]`, in the order of `table`.
     """
-    order = np.argsort(table.lengths, kind="stable")
-    starts = range(0, len(order), batch_size)
-    widths = bucket_widths(table)
+    if batch_pieces is None:
+        batch_pieces = 1024 if jax.default_backend() == "cpu" else 32768
+    width = row_width(table.lengths)
+    placement = place(table.lengths, width)
+    # Powers of two where texts decide, so that other tables meet the same shapes.
+    num_rows = min(max(batch_pieces // width, 1), _power_of_two(placement.num_rows))
+    call = placement.rows // num_rows
+    texts_of_call = np.split(np.argsort(call, kind="stable"), np.cumsum(np.bincount(call))[:-1])
+    num_texts = _power_of_two(max(map(len, texts_of_call)))
     encoded = []
-    for start in track(starts, progress or "", disable=progress is None):
-        rows = order[start : start + batch_size]
-        padded = np.resize(rows, batch_size)  # the last batch repeats rows, so its shape is known
-        batch = table.rows(padded, bucket_width(widths, int(table.lengths[rows].max())))
-        encoded.append(encode_batch(batch["input_ids"], batch["attention_mask"]))
-    stacked = np.concatenate([np.asarray(vectors, np.float32) for vectors in encoded])
-    vectors = np.empty((len(order), stacked.shape[1]), np.float32)
-    vectors[order] = stacked[: len(order)]
+    for texts in track(texts_of_call, progress or "", disable=progress is None):
+        within = Placement(placement.rows[texts] % num_rows, placement.starts[texts])
+        encoded.append(encode_batch(table.pack(texts, within, (num_rows, width)), num_texts))
+    vectors = np.empty((len(call), encoded[0].shape[1]), np.float32)
+    for texts, result in zip(texts_of_call, encoded, strict=True):
+        vectors[texts] = np.asarray(result)[: len(texts)]
     return vectors
+
+
+def _power_of_two(number: int) -> int:
+    """The least power of two that is not below `number`."""
+    return 1 << (number - 1).bit_length()

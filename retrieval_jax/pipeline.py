@@ -1,4 +1,4 @@
-"""From texts to batches: fixed-width token tables, length buckets, resumable shuffled batches."""
+"""From texts to batches: fixed-width token tables, resumable shuffled batches of packed rows."""
 
 import dataclasses
 import functools
@@ -11,6 +11,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from retrieval_jax.errors import InputError
+from retrieval_jax.packing import Placement, pack, padded_rows, place, row_width
 
 Batch = dict[str, np.ndarray]
 
@@ -27,13 +28,11 @@ class TokenTable:
     input_ids: np.ndarray
     lengths: np.ndarray
 
-    def rows(self, indices: np.ndarray, width: int) -> Batch:
-        """Gives `input_ids` and `attention_mask` `[len(indices), width]` of some texts."""
-        mask = np.arange(width, dtype=np.int32)[None] < self.lengths[indices][:, None]
-        return {
-            "input_ids": self.input_ids[indices, :width],
-            "attention_mask": mask.astype(np.int32),
-        }
+    def pack(
+        self, texts: np.ndarray, placement: Placement, shape: tuple[int, int], first: int = 0
+    ) -> Batch:
+        """Packs the texts of indices `[n]`, placed by `placement`, as `packing.pack` does."""
+        return pack(self.input_ids[texts], self.lengths[texts], placement, shape, first)
 
 
 def tokenize(
@@ -54,46 +53,23 @@ def tokenize(
     return TokenTable(input_ids[:, :width].copy(), lengths)
 
 
-def bucket_widths(table: TokenTable, multiple: int = 16, most: int = 4) -> tuple[int, ...]:
-    """Chooses few row widths, so that few shapes are compiled and little is padding.
-
-    Widths are multiples of `multiple`, at quantiles of the lengths; the last holds the longest
-    text, and none is wider than the table.
-    """
-    quantiles = np.quantile(table.lengths, np.linspace(0, 1, most + 1)[1:], method="higher")
-    limit = table.input_ids.shape[1]
-    return tuple(sorted({min(int(-(-q // multiple) * multiple), limit) for q in quantiles}))
-
-
-def bucket_width(widths: Sequence[int], length: int) -> int:
-    """The smallest of the ascending `widths` that holds `length`."""
-    return next(width for width in widths if width >= length)
-
-
 class ShuffledBatches:
-    """Random-access batches of endless epochs, for grain: batch `i` is a function of `i` and seed.
+    """Indices of random batches in endless epochs: item `i` is a function of `i` and the seed.
 
-    Each epoch draws a permutation, leaves out the last incomplete batch, sorts what is left by
-    length so that a batch holds texts of like length, and shuffles the batches.
+    Each epoch draws a permutation, leaves out the last incomplete batch, cuts what is left, sorted
+    by length, into `batch_size` strata, and gives every batch a random example of each. So batches
+    are random, yet all of nearly the same total length, hence of one shape when packed.
 
     Args:
-        lengths: `[examples]`, by which to sort.
+        lengths: `[examples]`, by which to stratify; equal ones make plain random batches.
         batch_size: global; each process gets its equal part.
         seed: of the permutations.
-        make_batch: called with the indices of this process's examples and the greatest length in
-            the global batch (so that every process chooses the same width).
 
     Raises:
         InputError: fewer examples than a batch, or a batch that processes cannot share.
     """
 
-    def __init__(
-        self,
-        lengths: np.ndarray,
-        batch_size: int,
-        seed: int,
-        make_batch: Callable[[np.ndarray, int], Batch],
-    ) -> None:
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int) -> None:
         if len(lengths) < batch_size:
             raise InputError(
                 f"{len(lengths)} examples do not fill one batch of {batch_size}",
@@ -106,57 +82,83 @@ class ShuffledBatches:
             )
         self.batches_per_epoch = len(lengths) // batch_size
         self._lengths, self._batch_size, self._seed = lengths, batch_size, seed
-        self._make_batch = make_batch
         self._epoch_order = functools.lru_cache(maxsize=2)(self._order)
 
     def __len__(self) -> int:
         """Number of batches: endless for practical purposes."""
         return self.batches_per_epoch * 1_000_000
 
-    def __getitem__(self, index: int) -> Batch:
-        """Builds this process's part of batch `index`."""
+    def __getitem__(self, index: int) -> np.ndarray:
+        """Example indices `[processes, batch_size / processes]` of batch `index`."""
         epoch, position = divmod(int(index), self.batches_per_epoch)
-        indices = self._epoch_order(epoch)[position]
-        part = self._batch_size // jax.process_count()
-        start = jax.process_index() * part
-        return self._make_batch(indices[start : start + part], int(self._lengths[indices].max()))
+        # Transposed, so that every process gets all lengths.
+        return self._epoch_order(epoch)[position].reshape(-1, jax.process_count()).T
 
     def _order(self, epoch: int) -> np.ndarray:
         """Example indices `[batches, batch_size]` of one epoch."""
         rng = np.random.default_rng((self._seed, epoch))
         order = rng.permutation(len(self._lengths))[: self.batches_per_epoch * self._batch_size]
         by_length = order[np.argsort(self._lengths[order], kind="stable")]
-        return rng.permutation(by_length.reshape(-1, self._batch_size))
+        return rng.permuted(by_length.reshape(self._batch_size, -1), axis=1).T
+
+
+def iterate(
+    source: ShuffledBatches, make_batch: Callable[[np.ndarray], Batch]
+) -> grain.DatasetIterator[Any]:
+    """Builds batches in order on one background thread; grain's state makes resume exact.
+
+    Args:
+        source: which examples.
+        make_batch: called with an item of `source`; gives the part of this process.
+    """
+    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=4)
+    return iter(grain.MapDataset.source(source).map(make_batch).to_iter_dataset(options))
 
 
 def text_batches(
-    table: TokenTable, columns: Mapping[str, np.ndarray], batch_size: int, seed: int
+    table: TokenTable,
+    columns: Mapping[str, np.ndarray],
+    batch_size: int,
+    seed: int,
+    row_multiple: int | None = None,
 ) -> grain.DatasetIterator[Any]:
-    """Endless shuffled batches of texts in length buckets, with exact resume by grain's state.
+    """Endless shuffled batches of packed texts.
+
+    The global batch is the processes' parts in the order of their index. All batches have one
+    width and, but for rare ones, one number of rows, so that one step is compiled.
 
     Args:
         table: tokenised texts.
         columns: further arrays with one row a text, carried along.
-        batch_size: global.
+        batch_size: texts, global.
         seed: of the order.
+        row_multiple: divides each process's number of rows; its number of devices by default, so
+            that any mesh can split the rows.
 
     Returns:
-        An iterator of dicts: `input_ids`, `attention_mask` `[batch, width]` int32, and `columns`.
+        An iterator of dicts: `input_ids`, `attention_mask`, `position_ids` int32 `[rows, width]`
+        (`packing.pack`), and `columns` `[batch, ...]`.
 
     Raises:
         InputError: as `ShuffledBatches`.
     """
-    widths = bucket_widths(table)
+    multiple = jax.local_device_count() if row_multiple is None else row_multiple
+    width = row_width(table.lengths)
+    source = ShuffledBatches(table.lengths, batch_size, seed)
 
-    def make_batch(indices: np.ndarray, longest: int) -> Batch:
-        rows = table.rows(indices, bucket_width(widths, longest))
-        return rows | {name: column[indices] for name, column in columns.items()}
+    def place_parts(parts: np.ndarray) -> tuple[list[Placement], int]:
+        placements = [place(table.lengths[part], width) for part in parts]
+        return placements, max(placement.num_rows for placement in placements)
 
-    source = ShuffledBatches(table.lengths, batch_size, seed, make_batch)
-    return iterate(source)
+    usual = max(place_parts(source[index])[1] for index in range(64))
 
+    def make_batch(parts: np.ndarray) -> Batch:
+        # All processes place all parts: they must agree on the number of rows.
+        placements, needed = place_parts(parts)
+        num_rows = padded_rows(needed, usual, multiple)
+        process = jax.process_index()
+        texts = parts[process]
+        rows = table.pack(texts, placements[process], (num_rows, width), process * len(texts))
+        return rows | {name: column[texts] for name, column in columns.items()}
 
-def iterate(source: ShuffledBatches) -> grain.DatasetIterator[Any]:
-    """Reads batches in order on one background thread; grain's state makes resume exact."""
-    options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=4)
-    return iter(grain.MapDataset.source(source).to_iter_dataset(options))
+    return iterate(source, make_batch)

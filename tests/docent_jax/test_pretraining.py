@@ -58,7 +58,7 @@ def test_more_answers_than_entities_gives_them_all(trained):
 def test_one_text_and_many_texts_are_encoded_alike(trained):
     ranker = docent_jax.load(trained[0].path)
     texts = [f"{filler} {topic}" for topic in TOPICS for filler in FILLERS]
-    together = ranker.encode(texts, batch_size=7)
+    together = ranker.encode(texts)
     np.testing.assert_allclose(together[33], ranker.encode([texts[33]])[0], atol=1e-5)
 
 

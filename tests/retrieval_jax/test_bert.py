@@ -142,16 +142,28 @@ def test_take_positions():
 
 @pytest.mark.parametrize(
     ("pooling", "expected"),
-    [("cls", [[1.0, -1.0]]), ("mean", [[2.0, -2.0]]), ("max", [[3.0, -1.0]])],
+    [
+        ("cls", [[5.0, 6.0], [1.0, -1.0]]),
+        ("mean", [[5.0, 6.0], [2.0, -2.0]]),
+        ("max", [[5.0, 6.0], [3.0, -1.0]]),
+    ],
 )
-def test_pooling_leaves_padding_out(pooling, expected):
-    hidden = jnp.array([[[1.0, -1.0], [3.0, -3.0], [100.0, 100.0]]])
-    np.testing.assert_allclose(pool(hidden, jnp.array([[1, 1, 0]]), pooling), expected)
+def test_pooling_by_text_leaves_padding_out(pooling, expected):
+    hidden = jnp.array([[[100.0, 100.0]] * 3, [[1.0, -1.0], [3.0, -3.0], [5.0, 6.0]]])
+    pooled = pool(hidden, jnp.array([[0, 0, 0], [2, 2, 1]]), pooling, 2)
+    np.testing.assert_allclose(pooled, expected)
 
 
 def test_pooling_of_nothing_is_finite_for_the_mean():
-    hidden = jnp.ones((1, 2, 2))
-    np.testing.assert_array_equal(pool(hidden, jnp.zeros((1, 2), jnp.int32), "mean"), [[0.0, 0.0]])
+    pooled = pool(jnp.ones((1, 2, 2)), jnp.zeros((1, 2), jnp.int32), "mean", 1)
+    np.testing.assert_array_equal(pooled, [[0.0, 0.0]])
+
+
+def test_pooling_adds_up_in_float32():
+    hidden = jnp.full((1, 3000, 1), 1.001, jnp.bfloat16)  # 1 in bfloat16, whose 256 + 1 is 256
+    pooled = pool(hidden, jnp.ones((1, 3000), jnp.int32), "mean", 1)
+    assert pooled.dtype == jnp.float32
+    np.testing.assert_array_equal(pooled, [[1.0]])
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,62 @@
-"""Encoding keeps order and few shapes."""
+"""Encoding keeps order and few shapes, and gives what one text a row gives."""
+
+import functools
 
 import jax
 import numpy as np
+import pytest
 
+from retrieval_jax.bert import Bert
 from retrieval_jax.encoding import encode, jit_encoder
+from retrieval_jax.pipeline import TokenTable
 from tests.bert_folders import tiny_config, tiny_params
+from tests.retrieval_jax.test_packing import docstring_lengths, random_texts
 from tests.retrieval_jax.test_pipeline import table_of
 
 
-def test_vectors_come_in_input_order_with_few_shapes():
-    lengths = [int(x) for x in np.random.default_rng(0).integers(2, 60, 37)]
+def test_vectors_come_in_input_order_from_calls_of_one_shape():
+    lengths = docstring_lengths(300)
     shapes = set()
 
-    def encode_batch(input_ids, attention_mask):
-        shapes.add(input_ids.shape)
-        return np.stack([input_ids[:, 0], attention_mask.sum(axis=1)], axis=1).astype(np.float32)
+    def encode_batch(rows, num_texts):
+        shapes.add((rows["input_ids"].shape, num_texts))
+        vectors = np.zeros((num_texts, 2), np.float32)
+        present = rows["attention_mask"] > 0
+        texts = rows["attention_mask"][present] - 1
+        vectors[texts, 0] = rows["input_ids"][present]
+        np.add.at(vectors[:, 1], texts, 1)
+        return vectors
 
-    vectors = encode(encode_batch, table_of(lengths), batch_size=8)
-    np.testing.assert_array_equal(vectors, np.stack([np.arange(1, 38), lengths], axis=1))
-    assert {shape[0] for shape in shapes} == {8}
-    assert len(shapes) <= 4
+    vectors = encode(encode_batch, table_of(lengths), batch_pieces=512)
+    np.testing.assert_array_equal(vectors, np.stack([np.arange(1, 301), lengths], axis=1))
+    assert len(shapes) == 1
+    assert shapes.pop()[0] == (8, 64)
 
 
-def test_one_text_gives_the_vector_it_has_among_others():
+@pytest.mark.parametrize(("num_texts", "shape"), [(1, (1, 16)), (3, (1, 32)), (9, (4, 64))])
+def test_few_texts_are_encoded_in_few_rows(num_texts, shape):
+    shapes = []
+
+    def encode_batch(rows, num_texts):
+        shapes.append(rows["input_ids"].shape)
+        return np.zeros((num_texts, 2), np.float32)
+
+    table = table_of([9] * num_texts if num_texts < 9 else [18] * num_texts)
+    assert encode(encode_batch, table).shape == (num_texts, 2)
+    assert shapes == [shape]
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_vectors_equal_those_of_each_text_alone(pooling):
     config = tiny_config()
-    params = tiny_params(config)
-    run = jit_encoder(config, "mean")
-    body = {"embeddings": params["embeddings"], "encoder": params["encoder"]}
-    table = table_of([5, 20, 9])
-
-    def encode_batch(*batch):
-        return run(body, *batch)
-
-    together = encode(encode_batch, table, batch_size=2)
-    assert together.shape == (3, config.hidden_size)
-    alone = run(body, **table.rows(np.array([1]), 20))
-    np.testing.assert_allclose(together[1], jax.device_get(alone)[0], atol=1e-5)
+    params = {name: tiny_params(config)[name] for name in ("embeddings", "encoder")}
+    lengths = np.array([5, 20, 9, 33, 12, 5, 40])
+    table = TokenTable(random_texts(lengths), lengths)
+    encode_batch = functools.partial(jit_encoder(config, pooling), params)
+    vectors = encode(encode_batch, table, batch_pieces=128)
+    hidden_states = jax.jit(Bert(config).apply)
+    reduce = {"cls": lambda h: h[0], "mean": lambda h: h.mean(axis=0), "max": lambda h: h.max(0)}
+    mask = (np.arange(40)[None] < lengths[:, None]).astype(np.int32)
+    hidden = np.asarray(hidden_states({"params": params}, table.input_ids, mask))
+    for vector, states, length in zip(vectors, hidden, lengths, strict=True):
+        np.testing.assert_allclose(vector, reduce[pooling](states[:length]), atol=1e-5)

@@ -1,24 +1,21 @@
-"""Token tables, buckets, shuffled batches and their resume."""
+"""Token tables, shuffled batches of packed texts, resume, several processes."""
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from retrieval_jax.errors import InputError
 from retrieval_jax.pipeline import (
     ShuffledBatches,
     TokenTable,
-    bucket_width,
-    bucket_widths,
-    iterate,
     text_batches,
     tokenize,
 )
 from retrieval_jax.pretrained import load_tokenizer
 from tests.bert_folders import write_tiny_bert
+from tests.retrieval_jax.test_packing import docstring_lengths
 
 
 def table_of(lengths):
@@ -38,85 +35,105 @@ def test_tokenize_cuts_and_pads(tmp_path):
     np.testing.assert_array_equal(table.lengths, [4, 3, 5])
     assert tokenizer.convert_ids_to_tokens(table.input_ids[1])[:3] == ["[CLS]", "a", "[SEP]"]
     np.testing.assert_array_equal(table.input_ids[1, 3:], 0)
-    rows = table.rows(np.array([1, 0]), 4)
-    np.testing.assert_array_equal(rows["attention_mask"], [[1, 1, 1, 0], [1, 1, 1, 1]])
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(1, 100), min_size=1, max_size=60))
-def test_property_every_length_has_a_bucket_within_the_table(lengths):
+def take(iterator, number):
+    return list(itertools.islice(iterator, number))
+
+
+def lengths_of_texts(batch, num_texts):
+    counts = np.bincount(batch["attention_mask"].ravel(), minlength=num_texts + 1)
+    return counts[1:]
+
+
+def test_text_batches_carry_every_text_once_an_epoch_beside_its_columns():
+    lengths = np.random.default_rng(0).integers(2, 60, 24)
     table = table_of(lengths)
-    widths = bucket_widths(table)
-    assert len(widths) <= 4
-    assert widths == tuple(sorted(set(widths)))
-    assert widths[-1] == max(lengths) or widths[-1] % 16 == 0
-    assert all(w <= table.input_ids.shape[1] for w in widths)
-    for length in lengths:
-        assert bucket_width(widths, length) >= length
-
-
-def test_text_batches_carry_every_text_once_an_epoch_in_rows_of_its_own():
-    table = table_of([5, 40, 17, 6, 30, 8, 33, 20, 9, 10])
-    columns = {"entity_ids": np.arange(10, dtype=np.int32)}
-    batches = list(itertools.islice(text_batches(table, columns, 2, seed=3), 5))
+    columns = {"entity_ids": np.arange(24, dtype=np.int32)}
+    batches = take(text_batches(table, columns, 4, seed=3), 6)
     seen = np.concatenate([batch["entity_ids"] for batch in batches])
-    assert sorted(seen) == list(range(10))
+    assert sorted(seen) == list(range(24))
     for batch in batches:
-        lengths = batch["attention_mask"].sum(axis=1)
-        np.testing.assert_array_equal(lengths, table.lengths[batch["entity_ids"]])
-        np.testing.assert_array_equal(batch["input_ids"][:, 0], batch["entity_ids"] + 1)
-        assert batch["input_ids"].shape[1] in bucket_widths(table)
+        np.testing.assert_array_equal(lengths_of_texts(batch, 4), lengths[batch["entity_ids"]])
+        present = batch["attention_mask"] > 0
+        text = batch["entity_ids"][batch["attention_mask"][present] - 1]
+        np.testing.assert_array_equal(batch["input_ids"][present], text + 1)
+        assert batch["position_ids"].max() == lengths[batch["entity_ids"]].max() - 1
 
 
-def test_batches_hold_like_lengths():
-    table = table_of([8] * 10 + [60] * 10)
-    batches = itertools.islice(text_batches(table, {}, 5, seed=0), 4)
-    assert sorted(batch["input_ids"].shape[1] for batch in batches) == [16, 16, 60, 60]
+def test_batches_of_an_epoch_and_of_the_next_have_one_shape_and_are_full():
+    lengths = docstring_lengths(640)
+    batches = take(text_batches(table_of(lengths), {}, 64, seed=0, row_multiple=1), 20)
+    shapes = {batch["input_ids"].shape for batch in batches}
+    assert len(shapes) == 1
+    rows, width = shapes.pop()
+    assert lengths.sum() / (10 * rows * width) > 0.9
+
+
+def test_rows_are_split_by_all_devices():
+    batch = next(text_batches(table_of(docstring_lengths(64)), {}, 32, seed=0))
+    assert len(batch["input_ids"]) % jax.local_device_count() == 0
+    assert jax.local_device_count() == 8
+
+
+def test_batches_hold_all_lengths_in_proportion():
+    lengths = np.repeat([5, 10, 20, 40], 10)
+    source = ShuffledBatches(lengths, 4, seed=0)
+    for index in range(30):
+        assert sorted(lengths[source[index][0]]) == [5, 10, 20, 40]
 
 
 def test_epochs_differ_and_seeds_differ():
-    def ids(seed, start):
-        source = ShuffledBatches(np.zeros(32), 8, seed, lambda indices, _: {"i": indices})
-        return [tuple(source[start + i]["i"]) for i in range(4)]
+    def batches(seed, epoch):
+        source = ShuffledBatches(np.zeros(32), 8, seed)
+        return np.stack([source[epoch * 4 + i][0] for i in range(4)])
 
-    assert ids(0, 0) == ids(0, 0)
-    assert ids(0, 0) != ids(0, 4)
-    assert ids(0, 0) != ids(1, 0)
-    assert sorted(sum(ids(0, 4), ())) == list(range(32))
+    first = batches(0, 0)
+    np.testing.assert_array_equal(batches(0, 0), first)
+    assert (batches(0, 1) != first).any()
+    assert (batches(1, 0) != first).any()
+    np.testing.assert_array_equal(np.sort(first, axis=None), np.arange(32))
 
 
 def test_state_of_the_iterator_makes_resume_exact():
     def make():
-        source = ShuffledBatches(np.zeros(30), 4, 0, lambda indices, _: {"i": indices})
-        return iterate(source)
+        columns = {"i": np.arange(30)}
+        return text_batches(table_of(docstring_lengths(30)), columns, 4, seed=0, row_multiple=1)
 
-    whole = [batch["i"].tolist() for batch in itertools.islice(make(), 20)]
+    whole = take(make(), 20)
     first = make()
-    for _ in range(9):
-        next(first)
+    take(first, 9)
     second = make()
     second.set_state(first.get_state())
-    assert [batch["i"].tolist() for batch in itertools.islice(second, 11)] == whole[9:]
+    for resumed, expected in zip(take(second, 11), whole[9:], strict=True):
+        for name, value in expected.items():
+            np.testing.assert_array_equal(resumed[name], value)
 
 
-def test_processes_share_a_batch_and_agree_on_its_width(monkeypatch):
-    lengths = np.arange(1, 17)
+def test_processes_share_a_batch_and_agree_on_its_shape(monkeypatch):
+    lengths = docstring_lengths(60)
 
-    def parts(process):
-        monkeypatch.setattr("jax.process_count", lambda: 2)
+    def batches(processes, process):
+        monkeypatch.setattr("jax.process_count", lambda: processes)
         monkeypatch.setattr("jax.process_index", lambda: process)
-        source = ShuffledBatches(lengths, 8, 0, lambda indices, longest: (indices, longest))
-        return [source[i] for i in range(source.batches_per_epoch)]
+        columns = {"i": np.arange(60)}
+        # Batches are built on a background thread: all are read before the patch changes.
+        return take(text_batches(table_of(lengths), columns, 12, seed=0, row_multiple=1), 10)
 
-    for (first, first_longest), (second, second_longest) in zip(parts(0), parts(1), strict=True):
-        assert len(first) == len(second) == 4
-        assert not set(first) & set(second)
-        assert first_longest == second_longest == lengths[np.concatenate([first, second])].max()
+    for whole, first, second in zip(batches(1, 0), batches(2, 0), batches(2, 1), strict=True):
+        assert first["input_ids"].shape == second["input_ids"].shape
+        joined = {name: np.concatenate([first[name], second[name]]) for name in first}
+        assert sorted(joined["i"]) == sorted(whole["i"])
+        # Numbers in the mask point to the joined columns.
+        np.testing.assert_array_equal(lengths_of_texts(joined, 12), lengths[joined["i"]])
+        present = joined["attention_mask"] > 0
+        text = joined["i"][joined["attention_mask"][present] - 1]
+        np.testing.assert_array_equal(joined["input_ids"][present], text + 1)
 
 
 def test_sizes_that_cannot_work_are_refused(monkeypatch):
     with pytest.raises(InputError, match="3 examples do not fill one batch of 4"):
-        ShuffledBatches(np.zeros(3), 4, 0, lambda *_: {})
+        ShuffledBatches(np.zeros(3), 4, 0)
     monkeypatch.setattr("jax.process_count", lambda: 3)
     with pytest.raises(InputError, match="shared by 3 processes"):
-        ShuffledBatches(np.zeros(30), 4, 0, lambda *_: {})
+        ShuffledBatches(np.zeros(30), 4, 0)

@@ -43,10 +43,11 @@ class ToyTask:
         return loss, {"mean_id": (jnp.sum(batch["id"]).astype(jnp.float32), jnp.float32(16))}
 
     def batches(self, batch_size, seed):
-        def make_batch(indices, longest):
+        def make_batch(parts):
+            indices = parts[jax.process_index()]
             return {"x": INPUTS[indices], "id": indices.astype(np.int32)}
 
-        return iterate(ShuffledBatches(np.zeros(50), batch_size, seed, make_batch))
+        return iterate(ShuffledBatches(np.zeros(50), batch_size, seed), make_batch)
 
     def evaluate(self, params):
         self.evaluations += 1
