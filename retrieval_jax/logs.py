@@ -108,7 +108,7 @@ class TrainingProgress:
 
     def say(self, text: str) -> None:
         """Prints a line above the bar."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> "TrainingProgress":
         """Starts drawing."""
