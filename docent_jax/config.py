@@ -7,7 +7,7 @@ where neither says.
 import dataclasses
 from typing import Literal
 
-from retrieval_jax.bert import Pooling
+from retrieval_jax.bert import Pooling, Remat
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
@@ -38,7 +38,7 @@ class ModelConfig:
         encoder: BERT folder, package or hub name to start from.
         layers: use only the first layers of it; None = all.
         dtype: of the encoder's computation; bfloat16 on accelerators.
-        remat: recompute layers in the backward pass, for memory.
+        remat: what of a layer the backward pass recomputes, for memory (`BertConfig`).
         scan_layers: compile one layer and scan over it.
         pooling: how a sentence becomes a vector.
         dropout: replaces both of the encoder's dropout rates; None = as the encoder's folder says.
@@ -54,7 +54,7 @@ class ModelConfig:
     encoder: str = DEFAULT_ENCODER
     layers: int | None = None
     dtype: str = "float32"
-    remat: bool = False
+    remat: Remat = "none"
     scan_layers: bool = False
     pooling: Pooling = "mean"
     dropout: float | None = None

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from docent_jax.config import Config
+from docent_jax.model import entity_vectors
 from docent_jax.pretraining import ENCODER, ENTITIES, PACKAGE, TOKENIZER
 from retrieval_jax.bert import BertConfig
 from retrieval_jax.checkpoints import restore_params
@@ -55,7 +56,7 @@ class EntityRanker:
         params = restore_params(run.path)
         run_encoder = jit_encoder(bert, self.config.model.pooling)
         self._encode_batch = functools.partial(run_encoder, params["encoder"])
-        table = l2_normalize(params["entities"]["embedding"])
+        table = l2_normalize(entity_vectors(params, len(self.entities)))
         self._table: jax.Array = table
         self.entity_vectors = np.asarray(table)
 

@@ -7,6 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
+from retrieval_jax.packing import round_up
+from retrieval_jax.params import Params
+
+# Rows of the entity table are a multiple of it, so that meshes of many shapes can split them.
+TABLE_MULTIPLE = 64
 
 
 class Dual(nn.Module):
@@ -14,7 +19,7 @@ class Dual(nn.Module):
 
     Attributes:
         bert: the encoder's architecture.
-        num_entities: rows of the table.
+        num_entities: entities; the table has spare rows up to a multiple of `TABLE_MULTIPLE`.
         pooling: how f(s) is read from the encoder; [CLS] in the paper.
         temperature: divides the cosine.
         learn_temperature: whether it is a parameter that starts there, as in RELIC.
@@ -30,7 +35,9 @@ class Dual(nn.Module):
         """Declares encoder, table and temperature."""
         self.encoder = Bert(self.bert)
         self.entities = nn.Embed(
-            self.num_entities, self.bert.hidden_size, embedding_init=self.bert.kernel_init
+            round_up(self.num_entities, TABLE_MULTIPLE),
+            self.bert.hidden_size,
+            embedding_init=self.bert.kernel_init,
         )
         log_temperature = math.log(self.temperature)
         if self.learn_temperature:
@@ -62,4 +69,10 @@ class Dual(nn.Module):
             input_ids, attention_mask, position_ids=position_ids, deterministic=deterministic
         )
         sentences = pool(hidden, attention_mask, self.pooling, num_texts)
-        return sentences, self.entities.embedding, jnp.exp(self.log_temperature)
+        table = self.entities.embedding[: self.num_entities]
+        return sentences, table, jnp.exp(self.log_temperature)
+
+
+def entity_vectors(params: Params, num_entities: int) -> jax.Array:
+    """g(e) of all entities, `[entities, dim]` float32: the table without its spare rows."""
+    return params["entities"]["embedding"][:num_entities]

@@ -13,7 +13,7 @@ from docent_jax.baselines import mean_vectors
 from docent_jax.config import Config, ModelConfig
 from docent_jax.data import EncodedCorpus, tokenize_corpus
 from docent_jax.datasets.corpus import EntityCorpus
-from docent_jax.model import Dual
+from docent_jax.model import TABLE_MULTIPLE, Dual
 from docent_jax.task import DualTask, TableTask
 from retrieval_jax.bert import stack_layers
 from retrieval_jax.config import to_dict
@@ -112,7 +112,9 @@ def pretrain(
         else:
             vectors = frozen_vectors()
         table = initial_table(vectors, data, config.model)
-        return {"encoder": encoder.params, "entities": {"embedding": table}}
+        spare = np.zeros((-len(table) % TABLE_MULTIPLE, table.shape[1]), np.float32)
+        rows = np.concatenate([table, spare])
+        return {"encoder": encoder.params, "entities": {"embedding": rows}}
 
     settings = config.model
     model = Dual(

@@ -8,15 +8,16 @@ import grain
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from docent_jax.data import EncodedCorpus
 from docent_jax.evaluation import zero_shot_measures
-from docent_jax.model import Dual
+from docent_jax.model import Dual, entity_vectors
 from retrieval_jax.encoding import jit_encoder
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, ShuffledBatches, iterate, text_batches
-from retrieval_jax.sharding import Rules
+from retrieval_jax.sharding import MODEL, Rules
 from retrieval_jax.train_step import Metrics
 
 Negatives = Literal["in_batch", "all"]
@@ -65,7 +66,7 @@ class DualTask:
         warm_start: gives host arrays to start from: the encoder, and the table unless random.
     """
 
-    rules: Rules = ()
+    rules: Rules = (("entities/embedding", PartitionSpec(MODEL)),)
     inseparable: str | None
 
     def __init__(
@@ -116,7 +117,7 @@ class DualTask:
 
     def evaluate(self, params: Params) -> dict[str, float]:
         """Zero-shot ranking of the dev queries."""
-        table = params["entities"]["embedding"]
+        table = entity_vectors(params, self.model.num_entities)
         encode_batch = functools.partial(self._encode, params["encoder"])
         queries = self.data.encode_queries("dev", encode_batch)
         return zero_shot_measures(queries, np.asarray(table), self.data.corpus, "dev")

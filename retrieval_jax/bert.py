@@ -14,11 +14,16 @@ import jax.numpy as jnp
 
 Dtype = Any
 Pooling = Literal["cls", "mean", "max"]
+Remat = Literal["none", "full", "dots"]
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "gelu": functools.partial(nn.gelu, approximate=False),
     "gelu_new": functools.partial(nn.gelu, approximate=True),
     "relu": nn.relu,
+}
+REMAT_POLICIES = {
+    "full": jax.checkpoint_policies.nothing_saveable,
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
 }
 
 
@@ -40,7 +45,8 @@ class BertConfig:
         attention_dropout: on attention probabilities.
         initializer_range: standard deviation of fresh weights.
         dtype: computation; parameters are float32. LayerNorm statistics and softmax stay float32.
-        remat: recompute each layer in the backward pass, for memory.
+        remat: what the backward pass recomputes, for memory: nothing; all of a layer but its
+            input ("full"); all but the results of its weight matrices ("dots").
         scan_layers: one compiled layer in a scan over stacked parameters, for compile time.
     """
 
@@ -57,7 +63,7 @@ class BertConfig:
     attention_dropout: float = 0.1
     initializer_range: float = 0.02
     dtype: str = "float32"
-    remat: bool = False
+    remat: Remat = "none"
     scan_layers: bool = False
 
     def __post_init__(self) -> None:
@@ -136,9 +142,12 @@ class BertSelfAttention(nn.Module):
         qkv = _dense(config, (3, config.num_heads, head_dim), "qkv")(hidden)
         query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]  # [batch, length, heads, hd]
         if deterministic or config.attention_dropout == 0:
-            context = jax.nn.dot_product_attention(query, key, value, mask=mask)
+            fused = jax.default_backend() == "gpu" and query.dtype != jnp.float32
+            context = jax.nn.dot_product_attention(
+                query, key, value, mask=mask, implementation="cudnn" if fused else "xla"
+            )
         else:
-            # The library function has no dropout on probabilities.
+            # The library's function, hence its fused kernel, has no dropout on probabilities.
             logits = jnp.einsum(
                 "bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32
             ) / jnp.sqrt(head_dim)
@@ -175,8 +184,10 @@ class BertEncoder(nn.Module):
     def __call__(self, hidden: jax.Array, mask: jax.Array, deterministic: bool) -> jax.Array:
         """Maps `[batch, length, dim]` to the same shape; `mask` as in `BertSelfAttention`."""
         config = self.config
-        # static_argnums counts `self`: 3 is `deterministic`.
-        layer = nn.remat(BertLayer, static_argnums=(3,)) if config.remat else BertLayer
+        layer = BertLayer
+        if config.remat != "none":
+            # static_argnums counts `self`: 3 is `deterministic`.
+            layer = nn.remat(BertLayer, policy=REMAT_POLICIES[config.remat], static_argnums=(3,))
         if config.scan_layers:
             stack = nn.scan(
                 lambda module, carry, _: (module(carry, mask, deterministic), None),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from docent_jax.model import Dual
+from docent_jax.model import Dual, entity_vectors
 from retrieval_jax.packing import pack, place
 from tests.bert_folders import tiny_config
 from tests.retrieval_jax.test_packing import POOLINGS, one_text_a_row, random_texts
@@ -42,4 +42,5 @@ def test_temperature_starts_where_it_is_told_and_is_a_parameter_only_if_learned(
     _, table, temperature = model.apply({"params": params}, **rows, num_texts=5)
     np.testing.assert_allclose(temperature, 0.05, rtol=1e-6)
     assert table.shape == (7, 16)
-    np.testing.assert_array_equal(table, params["entities"]["embedding"])
+    assert params["entities"]["embedding"].shape == (64, 16)
+    np.testing.assert_array_equal(table, entity_vectors(params, 7))

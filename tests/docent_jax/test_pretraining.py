@@ -93,7 +93,7 @@ def test_other_documents_or_settings_do_not_go_into_a_run(trained, encoder_folde
         {"negatives": "in_batch"},
         {"entity_init": "random", "learn_temperature": False},
         {"entity_init": "mean", "pooling": "cls", "dropout": 0.0},
-        {"scan_layers": True, "remat": True},
+        {"scan_layers": True, "remat": "dots"},
         {"dtype": "bfloat16", "layers": 1},
     ],
 )

@@ -1,0 +1,1 @@
+"""Ours beside what one would use instead, measured in one run: `python -m benchmarks.NAME`."""

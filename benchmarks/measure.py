@@ -1,0 +1,222 @@
+"""Measuring: programs taken in turns in one process, medians, memory of each alone, one JSON line.
+
+A benchmark gives `compare` a function that prepares its *sides*: ours first, then the peers.
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from retrieval_jax.errors import InputError
+from retrieval_jax.runs import provenance_record
+
+C = TypeVar("C")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How to measure.
+
+    Attributes:
+        repeats: timed runs of each side, in turns: A B A B ...
+        threads: CPU cores that the process may use, the same for every side.
+        memory: also measure the peak memory of each side, alone in a process of its own.
+        output: JSON file to write; the line is printed in any case.
+    """
+
+    repeats: int = 5
+    threads: int = 2
+    memory: bool = False
+    output: Path | None = None
+
+
+class Side(NamedTuple):
+    """A program, built and ready to run.
+
+    Attributes:
+        run: does the work once, waits for its end and gives what sides must agree on.
+        items: what a run works through, for example pairs.
+    """
+
+    run: Callable[[], np.ndarray]
+    items: int
+
+
+class Comparison(NamedTuple):
+    """What a benchmark compares.
+
+    Attributes:
+        settings: what was computed, in terms of the benchmark.
+        data: `name` and `fingerprint` of what it was computed on.
+        packages: distributions that the peers use.
+        sides: name -> builder; the first is ours.
+        check: looks at the first outcome of each side; gives what to report of it.
+    """
+
+    settings: dict[str, Any]
+    data: dict[str, str]
+    packages: tuple[str, ...]
+    sides: dict[str, Callable[[], Side]]
+    check: Callable[[Mapping[str, np.ndarray]], dict[str, Any]]
+
+
+class DisagreementError(AssertionError):
+    """Two sides did not compute the same, so their times mean nothing."""
+
+
+def compare(
+    name: str, prepare: Callable[[C], Comparison], command: C, options: Options
+) -> dict[str, Any]:
+    """Measures a benchmark, prints its JSON line and writes it to `options.output`.
+
+    The first run of each side is not timed: it compiles, and its outcome is checked.
+
+    Args:
+        name: of the benchmark.
+        prepare: importable function; called again in the processes that measure memory.
+        command: its argument, picklable.
+        options: how to measure.
+
+    Returns:
+        The record. In it `ratio` is a peer's median time an item by ours, so that above 1 ours is
+        faster; `compile_s` is what our first run took longer than the median; `peak_mib` see
+        `peak_memory`.
+
+    Raises:
+        InputError: a package that is not installed, or more threads than there are cores.
+        DisagreementError: from the check.
+    """
+    _limit_threads(options.threads)
+    load = os.getloadavg()[0]
+    try:
+        comparison = prepare(command)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the peer's package {error.name!r} is not installed", "pip install -e '.[bench]'"
+        ) from error
+    peaks = {
+        side: peak_memory(prepare, command, side) for side in comparison.sides if options.memory
+    }
+    sides = {side: build() for side, build in comparison.sides.items()}
+    outcomes, first_seconds = {}, {}
+    for side, (run, _) in sides.items():
+        started = time.perf_counter()
+        outcomes[side] = run()
+        first_seconds[side] = time.perf_counter() - started
+    checked = comparison.check(outcomes)
+    seconds = _take_turns(sides, options.repeats)
+
+    ours = next(iter(sides))
+    our_time = statistics.median(seconds[ours]) / sides[ours].items
+    results = {}
+    for side, (_, items) in sides.items():
+        median = statistics.median(seconds[side])
+        results[side] = {
+            "items_per_second": round(items / median, 1),
+            "median_s": round(median, 4),
+            "min_s": round(min(seconds[side]), 4),
+            "max_s": round(max(seconds[side]), 4),
+        }
+        if side != ours:
+            results[side]["ratio"] = round(median / items / our_time, 3)
+        if side in peaks:
+            results[side]["peak_mib"] = round(peaks[side])
+    provenance = provenance_record(comparison.data["fingerprint"])
+    provenance["versions"] |= {
+        package: importlib.metadata.version(package) for package in comparison.packages
+    }
+    record = {
+        "benchmark": name,
+        "settings": comparison.settings,
+        "data": comparison.data,
+        "threads": options.threads,
+        "repeats": options.repeats,
+        "sides": results,
+        "compile_s": round(first_seconds[ours] - statistics.median(seconds[ours]), 2),
+        **checked,
+        "load_average": round(load, 2),
+        **provenance,
+    }
+    line = json.dumps(record)
+    print(line)
+    if options.output is not None:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(line + "\n", encoding="utf-8")
+    return record
+
+
+def check_losses(losses: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Refuses sides whose losses `[steps]` differ; gives the loss of the first step of each.
+
+    Raises:
+        DisagreementError: somewhere ours, the first, differs from another by more than 1e-3.
+    """
+    ours, *peers = losses
+    for side in peers:
+        difference = float(np.max(np.abs(losses[ours] - losses[side])))
+        if not difference <= 1e-3:
+            raise DisagreementError(f"losses of {ours} and {side} differ by {difference:.2g}")
+    return {"first_loss": {side: round(float(values[0]), 5) for side, values in losses.items()}}
+
+
+def peak_memory(prepare: Callable[[C], Comparison], command: C, side: str) -> float:
+    """MiB that building `side` and running it once needs at most, in a process of its own.
+
+    What the process holds before (interpreter, imported libraries of all sides, data) is not
+    counted. Linux only.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(_run_alone, prepare, command, side).result()
+
+
+def _run_alone(prepare: Callable[[C], Comparison], command: C, side: str) -> float:
+    build = prepare(command).sides[side]
+    before = _resident_mib("VmRSS")
+    build().run()
+    return _resident_mib("VmHWM") - before
+
+
+def _resident_mib(field: str) -> float:
+    """Resident memory now (VmRSS) or at most (VmHWM).
+
+    Not `ru_maxrss`: a child's starts at what its parent held.
+    """
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    found = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def _limit_threads(threads: int) -> None:
+    """Pins the process to so many cores; JAX, torch and tokenizers start as many threads."""
+    cores = sorted(os.sched_getaffinity(0))
+    if threads > len(cores):
+        raise InputError(
+            f"{threads} threads on {len(cores)} cores", f"Set --threads {len(cores)} or less."
+        )
+    os.sched_setaffinity(0, cores[:threads])
+
+
+def _take_turns(sides: Mapping[str, Side], repeats: int) -> dict[str, list[float]]:
+    seconds = {side: [] for side in sides}
+    for repeat in range(repeats):
+        for side, (run, _) in sides.items():
+            started = time.perf_counter()
+            run()
+            seconds[side].append(time.perf_counter() - started)
+        shown = ", ".join(f"{side} {times[-1]:.2f} s" for side, times in seconds.items())
+        print(f"repeat {repeat + 1}/{repeats}: {shown}", file=sys.stderr)
+    return seconds

@@ -1,0 +1,99 @@
+"""The peer's side of training: a torch loop over models of transformers (extra `bench`).
+
+It has what makes such a loop fast: fused AdamW, scaled-dot-product attention, no pooler, gradients
+set to None.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+import transformers
+from torch.nn import functional  # pyright: ignore[reportMissingImports]
+from torch.nn.utils.rnn import pad_sequence  # pyright: ignore[reportMissingImports]
+
+from benchmarks.measure import Side
+from benchmarks.ours import OPTIMIZER, SCALE
+from retrieval_jax.pipeline import TokenTable
+
+
+def pair_side(folder: Path, table: TokenTable, batches: np.ndarray, dropout: float) -> Side:
+    """Pairs as `ours.pair_side` trains on, both sides padded to the longest of the batch."""
+    model = load_model(transformers.BertModel, folder, dropout, add_pooling_layer=False)
+    texts = ragged_tensors(table)
+
+    def encode(indices: np.ndarray) -> torch.Tensor:
+        input_ids, mask = pad([texts[index] for index in indices])
+        hidden = model(input_ids=input_ids, attention_mask=mask).last_hidden_state
+        present = mask[:, :, None].float()
+        return functional.normalize((hidden * present).sum(dim=1) / present.sum(dim=1))
+
+    def loss(pairs: np.ndarray) -> torch.Tensor:
+        cosines = encode(2 * pairs) @ encode(2 * pairs + 1).T
+        return functional.cross_entropy(SCALE * cosines, torch.arange(len(pairs)))
+
+    step = make_stepper(model, loss)
+    return Side(lambda: step(batches), batches.size)
+
+
+def load_model(kind: Any, folder: Path, dropout: float, **options: Any) -> Any:
+    """Loads a model in float32, in training mode, on the threads that the process may use."""
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    model = kind.from_pretrained(
+        folder,
+        dtype=torch.float32,
+        attn_implementation="sdpa",
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        **options,
+    )
+    return model.train()
+
+
+def ragged_tensors(table: TokenTable) -> list[torch.Tensor]:
+    """Word pieces of each text, int64 `[length]`."""
+    return [
+        torch.from_numpy(ids[:length].astype(np.int64))
+        for ids, length in zip(table.input_ids, table.lengths, strict=True)
+    ]
+
+
+def pad(texts: list[torch.Tensor], value: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pads texts to the longest: pieces and 0/1 mask, int64 `[texts, longest]`."""
+    mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
+    return pad_sequence(texts, batch_first=True, padding_value=value), mask
+
+
+def make_stepper(
+    model: Any, loss_of: Callable[[Any], torch.Tensor]
+) -> Callable[[Iterable[Any]], np.ndarray]:
+    """Makes the loop: a call trains `model` on batches, by `ours.OPTIMIZER`; gives the losses."""
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        [
+            # As ours: matrices decay, biases and norms do not.
+            {"params": [p for p in parameters if p.ndim > 1]},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        ],
+        lr=OPTIMIZER.learning_rate,
+        betas=(OPTIMIZER.b1, OPTIMIZER.b2),
+        eps=OPTIMIZER.eps,
+        weight_decay=OPTIMIZER.weight_decay,
+        fused=True,
+    )
+
+    def step(batches: Iterable[Any]) -> np.ndarray:
+        losses = []
+        for batch in batches:
+            loss = loss_of(batch)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, OPTIMIZER.clip_norm)
+            optimizer.step()
+            losses.append(loss.detach())
+        return torch.stack(losses).numpy()
+
+    return step
