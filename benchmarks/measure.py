@@ -110,29 +110,23 @@ def compare(
         side: peak_memory(prepare, command, side) for side in comparison.sides if options.memory
     }
     sides = {side: build() for side, build in comparison.sides.items()}
-    outcomes, first_seconds = {}, {}
-    for side, (run, _) in sides.items():
-        started = time.perf_counter()
-        outcomes[side] = run()
-        first_seconds[side] = time.perf_counter() - started
-    checked = comparison.check(outcomes)
-    seconds = _take_turns(sides, options.repeats)
+    firsts = {side: _timed(run) for side, (run, _) in sides.items()}
+    checked = comparison.check({side: outcome for side, (outcome, *_) in firsts.items()})
+    times = _take_turns(sides, options.repeats)
 
-    ours = next(iter(sides))
-    our_time = statistics.median(seconds[ours]) / sides[ours].items
     results = {}
     for side, (_, items) in sides.items():
-        median = statistics.median(seconds[side])
+        wall, cpu = times[side].T
         results[side] = {
-            "items_per_second": round(items / median, 1),
-            "median_s": round(median, 4),
-            "min_s": round(min(seconds[side]), 4),
-            "max_s": round(max(seconds[side]), 4),
+            "items_per_second": round(items / np.median(wall), 1),
+            "median_s": round(np.median(wall), 4),
+            "min_s": round(wall.min(), 4),
+            "max_s": round(wall.max(), 4),
+            "median_cpu_s": round(np.median(cpu), 4),
         }
-        if side != ours:
-            results[side]["ratio"] = round(median / items / our_time, 3)
         if side in peaks:
             results[side]["peak_mib"] = round(peaks[side])
+    ours, *peers = results
     provenance = provenance_record(comparison.data["fingerprint"])
     provenance["versions"] |= {
         package: importlib.metadata.version(package) for package in comparison.packages
@@ -210,13 +204,19 @@ def _limit_threads(threads: int) -> None:
     os.sched_setaffinity(0, cores[:threads])
 
 
-def _take_turns(sides: Mapping[str, Side], repeats: int) -> dict[str, list[float]]:
-    seconds = {side: [] for side in sides}
+def _timed(run: Callable[[], np.ndarray]) -> tuple[np.ndarray, float, float]:
+    """Runs once: outcome, wall seconds, CPU seconds of all threads."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    outcome = run()
+    return outcome, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _take_turns(sides: Mapping[str, Side], repeats: int) -> dict[str, np.ndarray]:
+    """Wall and CPU seconds of each side's runs, float64 `[repeats, 2]`."""
+    times = {side: [] for side in sides}
     for repeat in range(repeats):
         for side, (run, _) in sides.items():
-            started = time.perf_counter()
-            run()
-            seconds[side].append(time.perf_counter() - started)
-        shown = ", ".join(f"{side} {times[-1]:.2f} s" for side, times in seconds.items())
+            times[side].append(_timed(run)[1:])
+        shown = ", ".join(f"{side} {rows[-1][0]:.2f} s" for side, rows in times.items())
         print(f"repeat {repeat + 1}/{repeats}: {shown}", file=sys.stderr)
-    return seconds
+    return {side: np.array(rows) for side, rows in times.items()}

@@ -42,6 +42,8 @@ def pair_side(folder: Path, table: TokenTable, batches: np.ndarray, dropout: flo
 def load_model(kind: Any, folder: Path, dropout: float, **options: Any) -> Any:
     """Loads a model in float32, in training mode, on the threads that the process may use."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     model = kind.from_pretrained(
         folder,
         dtype=torch.float32,

@@ -7,7 +7,7 @@ where neither says.
 import dataclasses
 from typing import Literal
 
-from retrieval_jax.bert import Pooling, Remat
+from retrieval_jax.bert import Dtype, Pooling, Remat
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
@@ -53,7 +53,7 @@ class ModelConfig:
 
     encoder: str = DEFAULT_ENCODER
     layers: int | None = None
-    dtype: str = "float32"
+    dtype: Dtype = "float32"
     remat: Remat = "none"
     scan_layers: bool = False
     pooling: Pooling = "mean"

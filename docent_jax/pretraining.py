@@ -18,13 +18,16 @@ from docent_jax.task import DualTask, TableTask
 from retrieval_jax.bert import stack_layers
 from retrieval_jax.config import to_dict
 from retrieval_jax.encoding import encode, jit_encoder
+from retrieval_jax.errors import InputError
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
 from retrieval_jax.pretrained import PretrainedBert, copy_tokenizer, load_pretrained
 from retrieval_jax.runs import RunFolder, create_run
+from retrieval_jax.sharding import MeshConfig, make_mesh
 from retrieval_jax.training import Trained, TrainingConfig, train
 
 PACKAGE = "docent_jax"
+FIT_BATCH = 256
 TOKENIZER, ENCODER, ENTITIES = "tokenizer", "encoder.json", "entities.json"
 
 
@@ -55,28 +58,32 @@ def encode_frozen(
     return sentences, {split: data.encode_queries(split, encode_batch) for split in data.queries}
 
 
-def initial_table(vectors: np.ndarray, data: EncodedCorpus, config: ModelConfig) -> np.ndarray:
+def initial_table(vectors: np.ndarray, data: EncodedCorpus, config: Config) -> np.ndarray:
     """Rows of the entity table at the start, from the frozen encoder's sentence vectors.
 
     Args:
         vectors: `[sentences, dim]`.
         data: whose sentences they are.
-        config: `entity_init` "mean" or "fitted".
+        config: with `entity_init` "mean" or "fitted"; the fit has the seed of the training.
 
     Returns:
         `[entities, dim]` float32.
     """
     table = mean_vectors(vectors, data.sentence_entities, len(data.corpus.entities))
-    if config.entity_init == "mean":
+    model = config.model
+    if model.entity_init == "mean":
         return table
-    batch_size = min(256, len(vectors))
+    batch_size = min(FIT_BATCH, len(vectors))
     training = TrainingConfig(
-        steps=round(config.fit_epochs * len(vectors) / batch_size),
+        steps=max(round(model.fit_epochs * len(vectors) / batch_size), 1),
         batch_size=batch_size,
-        optimizer=OptimizerConfig(learning_rate=config.fit_learning_rate, weight_decay=0.0),
+        seed=config.training.seed,
+        optimizer=OptimizerConfig(learning_rate=model.fit_learning_rate, weight_decay=0.0),
     )
-    task = TableTask(vectors, data.sentence_entities, table, config.temperature)
-    fitted = train(task, training, show_progress=False)
+    task = TableTask(vectors, data.sentence_entities, table, model.temperature)
+    # One device: seconds of work, and any number of sentences makes a batch.
+    mesh = make_mesh(MeshConfig(), jax.devices()[:1])
+    fitted = train(task, training, mesh=mesh, show_progress=False)
     return np.asarray(fitted.params["entities"]["embedding"])
 
 
@@ -98,6 +105,12 @@ def pretrain(
         The run folder, ready for `docent_jax.load`, and what training gave.
     """
     encoder = load_encoder(config.model)
+    if config.data.max_length > encoder.config.max_positions:
+        raise InputError(
+            f"data.max_length {config.data.max_length} is more than the {encoder.config.max_positions}"
+            f" positions of encoder {config.model.encoder!r}",
+            f"Give --data.max-length {encoder.config.max_positions} or less.",
+        )
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
     run = create_run(path, PACKAGE, config, corpus.fingerprint)
     run.write_json(ENTITIES, list(corpus.entities))
@@ -111,7 +124,7 @@ def pretrain(
             vectors, _ = encode_frozen(encoder, data, config.model)
         else:
             vectors = frozen_vectors()
-        table = initial_table(vectors, data, config.model)
+        table = initial_table(vectors, data, config)
         spare = np.zeros((-len(table) % TABLE_MULTIPLE, table.shape[1]), np.float32)
         rows = np.concatenate([table, spare])
         return {"encoder": encoder.params, "entities": {"embedding": rows}}

@@ -116,7 +116,9 @@ class DualTask:
         return text_batches(self.data.sentences, columns, batch_size, seed)
 
     def evaluate(self, params: Params) -> dict[str, float]:
-        """Zero-shot ranking of the dev queries."""
+        """Zero-shot ranking of the dev queries; nothing if there are none."""
+        if not self.data.corpus.queries.get("dev"):
+            return {}
         table = entity_vectors(params, self.model.num_entities)
         encode_batch = functools.partial(self._encode, params["encoder"])
         queries = self.data.encode_queries("dev", encode_batch)

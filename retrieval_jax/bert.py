@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-Dtype = Any
+Dtype = Literal["float32", "bfloat16", "float16"]
 Pooling = Literal["cls", "mean", "max"]
 Remat = Literal["none", "full", "dots"]
 
@@ -62,7 +62,7 @@ class BertConfig:
     hidden_dropout: float = 0.1
     attention_dropout: float = 0.1
     initializer_range: float = 0.02
-    dtype: str = "float32"
+    dtype: Dtype = "float32"
     remat: Remat = "none"
     scan_layers: bool = False
 

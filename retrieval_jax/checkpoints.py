@@ -55,6 +55,8 @@ class Checkpoints:
             window=ocp.args.JsonSave(jax.tree.map(float, list(window))),  # pyright: ignore[reportCallIssue]
         )
         with _explained(self._folder):
+            # A resumed run trusts the log that the best of earlier steps was written.
+            self._best.wait_until_finished()
             self._last.save(step, args=parts)
 
     def save_best(self, step: int, params: Params) -> None:
@@ -136,32 +138,46 @@ class Checkpoints:
             self._best.close()
 
 
-def restore_params(folder: Path, sharding: jax.sharding.Sharding | None = None) -> Params:
-    """Restores the parameters of a run folder: the best ones, else the last.
+def restore_params(folder: Path) -> Params:
+    """Restores the parameters of a run folder: the best ones, else the last that are intact.
 
-    Works on any number of devices, whatever the run was trained on.
+    They go to the first device, whatever devices the run was trained on.
 
     Args:
         folder: run folder.
-        sharding: where each array goes; the first device by default.
 
     Raises:
-        InputError: the folder has no checkpoint.
+        InputError: the folder has no checkpoint, or none that can be read.
     """
-    sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    damaged: Exception | None = None
     for name in ("best", "checkpoints"):
         if not (folder / name).is_dir():
             continue
         with _manager(folder / name, None) as manager:
-            step = manager.latest_step()
-            if step is None:
-                continue
-            tree = manager.item_metadata(step)["params"].tree
-            target = jax.tree.map(
-                lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree
-            )
-            parts = ocp.args.Composite(params=ocp.args.StandardRestore(target))
-            return manager.restore(step, args=parts)["params"]
+            for step in sorted(manager.all_steps(), reverse=True):
+                try:
+                    tree = manager.item_metadata(step)["params"].tree
+                    target = jax.tree.map(
+                        lambda leaf: jax.ShapeDtypeStruct(
+                            leaf.shape, leaf.dtype, sharding=sharding
+                        ),
+                        tree,
+                    )
+                    parts = ocp.args.Composite(params=ocp.args.StandardRestore(target))  # pyright: ignore[reportCallIssue]
+                    return manager.restore(step, args=parts)["params"]
+                except Exception as error:  # what is broken decides which exception comes
+                    damaged = error
+                    warnings.warn(
+                        f"{folder / name / str(step)} is damaged, an older checkpoint is tried:"
+                        f" {type(error).__name__}: {str(error)[:200]}",
+                        stacklevel=2,
+                    )
+    if damaged is not None:
+        raise InputError(
+            f"no checkpoint in {folder} can be read: {str(damaged)[:500]}",
+            "They are damaged, or of another version. Train again.",
+        ) from damaged
     raise InputError(
         f"{folder} holds no checkpoint", "Training has not saved yet, or was stopped before it did."
     )

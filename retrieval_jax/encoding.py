@@ -57,13 +57,14 @@ def encode(
     call = placement.rows // num_rows
     texts_of_call = np.split(np.argsort(call, kind="stable"), np.cumsum(np.bincount(call))[:-1])
     num_texts = _power_of_two(max(map(len, texts_of_call)))
-    encoded = []
+    vectors: np.ndarray | None = None
     for texts in track(texts_of_call, progress or "", disable=progress is None):
         within = Placement(placement.rows[texts] % num_rows, placement.starts[texts])
-        encoded.append(encode_batch(table.pack(texts, within, (num_rows, width)), num_texts))
-    vectors = np.empty((len(call), encoded[0].shape[1]), np.float32)
-    for texts, result in zip(texts_of_call, encoded, strict=True):
-        vectors[texts] = np.asarray(result)[: len(texts)]
+        encoded = encode_batch(table.pack(texts, within, (num_rows, width)), num_texts)
+        if vectors is None:
+            vectors = np.empty((len(call), encoded.shape[1]), np.float32)
+        vectors[texts] = np.asarray(encoded)[: len(texts)]
+    assert vectors is not None
     return vectors
 
 

@@ -38,5 +38,12 @@ def one_screen_errors(main: Callable[P, R]) -> Callable[P, R]:
         except InputError as error:
             print(f"error: {error.problem}\n{error.remedy}", file=sys.stderr)
             raise SystemExit(2) from None
+        except OSError as error:
+            print(
+                f"error: {error.filename or 'a file'}: {error.strerror or error}\n"
+                "Check that the path exists, that it may be written, and that the disk has room.",
+                file=sys.stderr,
+            )
+            raise SystemExit(2) from None
 
     return guarded

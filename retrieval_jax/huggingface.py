@@ -13,7 +13,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig
+from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig, unstack_layers
 from retrieval_jax.errors import InputError
 from retrieval_jax.params import Params, flatten, unflatten
 
@@ -72,6 +72,8 @@ def load_bert_config(folder: Path) -> BertConfig:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path} is no JSON: {error}", "Fetch the file again.") from error
+    if not isinstance(fields, dict):
+        raise InputError(f"{path} holds no object", "Fetch the file again.")
     kind = fields.get("model_type", "bert")
     if kind != "bert" or fields.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(
@@ -86,7 +88,12 @@ def load_bert_config(folder: Path) -> BertConfig:
         raise InputError(
             f"{path}: activation {fields['hidden_act']!r}", f"Known are {sorted(ACTIVATIONS)}."
         )
-    return BertConfig(**{ours: fields[its] for its, ours in CONFIG_FIELDS.items() if its in fields})
+    try:
+        return BertConfig(
+            **{ours: fields[its] for its, ours in CONFIG_FIELDS.items() if its in fields}
+        )
+    except ValueError as error:
+        raise InputError(f"{path}: {error}", "Fetch the file again.") from error
 
 
 def load_bert(folder: Path) -> tuple[BertConfig, Params]:
@@ -130,11 +137,13 @@ def save_bert(folder: Path, config: BertConfig, params: Params) -> None:
     Args:
         folder: made if absent; files of the same names are overwritten.
         config: architecture.
-        params: as `load_bert` returns; arrays on any device.
+        params: as `load_bert` returns, or in the layout of `scan_layers`; on any device.
     """
     folder.mkdir(parents=True, exist_ok=True)
     prefix = "bert." if "mlm_head" in params else ""
     tensors: dict[str, np.ndarray] = {}
+    if config.scan_layers:
+        params = unstack_layers(params, config.num_layers)
     for path, value in flatten(params).items():
         names = _tensor_names(path)
         for name, tensor in zip(
@@ -212,7 +221,10 @@ def _read_tensors(folder: Path) -> dict[str, np.ndarray]:
     """All tensors of the folder, names without `bert.` and with today's LayerNorm names."""
     index = folder / f"{WEIGHTS}.index.json"
     if index.is_file():
-        shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        try:
+            shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{index} is no index of shards", "Fetch the file again.") from error
         files = [folder / Path(shard).name for shard in sorted(set(shards))]
     else:
         files = [folder / WEIGHTS]

@@ -8,7 +8,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
 
 
 class InterruptedRunError(SystemExit):
-    """Training was told to stop and has saved its state; the process ends with 128 + signal."""
+    """Training was told to stop, and saved if it has a folder; the process ends with 128 + signal."""
 
     def __init__(self, received: signal.Signals, step: int) -> None:
         super().__init__(128 + received)
@@ -17,8 +17,8 @@ class InterruptedRunError(SystemExit):
     def __str__(self) -> str:
         """What happened, and how to go on."""
         return (
-            f"stopped by {self.received.name} after step {self.step}, state saved; the same command"
-            " goes on from there"
+            f"stopped by {self.received.name} after step {self.step}; the same command goes on from"
+            " what the run folder holds"
         )
 
 

@@ -22,7 +22,11 @@ class MetricWriter:
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._lines = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        path = folder / "metrics.jsonl"
+        cut_off = path.is_file() and not path.read_bytes().endswith(b"\n")
+        self._lines = path.open("a", encoding="utf-8")
+        if cut_off:  # by the end of an earlier process: what follows gets a line of its own
+            self._lines.write("\n")
         self._board = None
         if tensorboard:
             from tensorboardX import SummaryWriter

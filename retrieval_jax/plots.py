@@ -24,7 +24,7 @@ def training_curves(entries: Sequence[Mapping[str, Any]], measure: str, path: Pa
         figure.subplots(1, 2), ("train", "dev"), ("loss", measure), strict=True
     ):
         points = [(e["step"], e[name]) for e in entries if e["kind"] == kind and name in e]
-        axes.plot(*zip(*points, strict=True), color=COLOURS[0], marker=".")
+        axes.plot([x for x, _ in points], [y for _, y in points], color=COLOURS[0], marker=".")
         axes.set(xlabel="step", ylabel=f"{name} ({kind})")
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
     figure.savefig(path, dpi=120)

@@ -9,6 +9,7 @@ import dataclasses
 import importlib.metadata
 import json
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,9 @@ from retrieval_jax import config as config_lib
 from retrieval_jax.errors import InputError
 
 C = TypeVar("C")
-VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "numpy", "transformers")
+VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "numpy", "scipy", "transformers")
+# Fields of a configuration that may change when a run is resumed: what is computed stays the same.
+RESUMABLE = ("mesh", "profile", "keep", "tensorboard")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,9 +80,12 @@ def create_run(path: Path, package: str, config: Any, data_fingerprint: str) -> 
     """
     run = RunFolder(path, package)
     described = {"package": package, "config": config_lib.to_dict(config)}
-    provenance = provenance_record(data_fingerprint)
     if (path / "config.json").is_file():
-        changed = config_lib.differences(run.read_json("config.json"), described)
+        changed = [
+            line
+            for line in config_lib.differences(run.read_json("config.json"), described)
+            if not any(f".{field}" in line.split(":")[0] for field in RESUMABLE)
+        ]
         before = run.read_json("provenance.json")["data_fingerprint"]
         if before != data_fingerprint:
             changed.append(f"data fingerprint: {before[:12]} -> {data_fingerprint[:12]}")
@@ -93,7 +99,7 @@ def create_run(path: Path, package: str, config: Any, data_fingerprint: str) -> 
     if path.is_dir() and any(path.iterdir()):
         raise InputError(f"{path} is not empty and no run folder", "Give a new --run folder.")
     path.mkdir(parents=True, exist_ok=True)
-    run.write_json("provenance.json", provenance)
+    run.write_json("provenance.json", provenance_record(data_fingerprint))
     run.write_json("config.json", described)
     return run
 
@@ -127,17 +133,24 @@ def open_run(path: Path | str, package: str, config_class: type[C]) -> tuple[Run
 
 def provenance_record(data_fingerprint: str) -> dict[str, Any]:
     """Says what a result was made with: command, versions, revision, devices, data."""
-    git = subprocess.run(
-        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
     return {
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join(["python", *sys.orig_argv[1:]]),
         "data_fingerprint": data_fingerprint,
-        "git_revision": git.stdout.strip() or None,
+        "git_revision": _git_revision(),
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONED},
         "devices": [f"{device.platform}:{device.device_kind}" for device in jax.devices()],
     }
+
+
+def _git_revision() -> str | None:
+    """Revision of this code's own checkout; None for an installed copy or without git."""
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return result.stdout.strip() or None

@@ -41,6 +41,8 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
         InputError: the product is not the number of devices.
     """
     devices = jax.devices() if devices is None else devices
+    if config.model < 1:
+        raise InputError(f"a mesh of model={config.model}", "Give 1 or more.")
     data = len(devices) // config.model if config.data == -1 else config.data
     if data * config.model != len(devices) or data < 1:
         raise InputError(
@@ -111,8 +113,8 @@ def check_divisible(batch_size: int, mesh: Mesh) -> None:
     if batch_size % mesh.shape[DATA]:
         raise InputError(
             f"a batch of {batch_size} cannot be split over {mesh.shape[DATA]} devices",
-            f"Make the batch size a multiple of {mesh.shape[DATA]}, or use fewer data devices"
-            " (--training.batch-size, --training.mesh.data).",
+            f"Make --training.batch-size a multiple of {mesh.shape[DATA]}, or split fewer ways:"
+            " --training.mesh.model takes devices from the data axis.",
         )
 
 

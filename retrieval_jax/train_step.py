@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
+from jax.extend.core import Var
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from retrieval_jax import optimizers
@@ -230,21 +231,21 @@ def memory_estimate(
             for leaf in jax.tree.leaves(tree)
         )
 
-    def total(tree: Any) -> float:
-        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-
     def residuals(params: Params, batch: dict[str, jax.Array]) -> Any:
         rng = jax.random.key(0)
         return jax.vjp(lambda p: task.loss(p, batch, rng, True)[0], params)[1]
 
-    saved = jax.eval_shape(residuals, shapes.params, batch)
-    known = total(shapes.params)
+    jaxpr = jax.make_jaxpr(residuals)(shapes.params, batch).jaxpr
+    given = set(jaxpr.invars)
+    outvars = {var for var in jaxpr.outvars if isinstance(var, Var)}
+    saved = [var.aval for var in outvars - given]
+    saved_bytes = sum(aval.size * aval.dtype.itemsize for aval in saved)  # pyright: ignore[reportAttributeAccessIssue]
     return {
         "parameters": on_device(shapes.params),
         "gradients": on_device(shapes.params),
         "optimizer": on_device(shapes.opt_state),
         "batch": on_device(batch),
-        "saved for backward": max(total(saved) - known, 0) / mesh.shape[DATA],
+        "saved for backward": saved_bytes / mesh.shape[DATA],
     }
 
 

@@ -15,6 +15,7 @@ interrupted run and an uninterrupted one are the same to the bit.
 
 import contextlib
 import dataclasses
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -80,6 +81,17 @@ class TrainingConfig:
     mesh: MeshConfig = MeshConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
 
+    def __post_init__(self) -> None:
+        """Refuses counts below 1.
+
+        Raises:
+            InputError: the field and its value.
+        """
+        counts = ("steps", "batch_size", "accumulate", "log_every", "evaluate_every")
+        for name in (*counts, "checkpoint_every", "keep"):
+            if getattr(self, name) < 1:
+                raise InputError(f"training.{name} is {getattr(self, name)}", "Give 1 or more.")
+
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
@@ -131,6 +143,10 @@ def train(
         TrainingDivergedError: the loss or gradient became NaN or infinite; nothing is saved after.
         InterruptedRunError: SIGTERM or SIGUSR2 came; the state is saved.
     """
+    if jax.process_count() > 1:
+        raise InputError(
+            f"training was started by {jax.process_count()} processes", "Start one, on one host."
+        )
     mesh = make_mesh(config.mesh) if mesh is None else mesh
     part_size = _part_size(task, config)
     check_divisible(part_size, mesh)
@@ -180,7 +196,11 @@ def train(
             window = jax.device_get(window)
             seconds += time.perf_counter() - started
             _check_finite(window, step, config.optimizer.learning_rate)
-            if logs:
+            measures = task.evaluate(state.params) if evaluates else {}
+            if measures:
+                best = best.compare(step, measures)
+            last = last or best.out_of_patience(config.patience)
+            if logs or last:
                 values = _means(window)
                 rates.append(timed_steps * config.batch_size / seconds)
                 values["learning_rate"] = float(np.asarray(schedule(step - 1)))
@@ -189,14 +209,13 @@ def train(
                 progress.update(step, values)
                 if writer is not None:
                     writer.write(step, "train", values)
-            if evaluates and (measures := task.evaluate(state.params)):
-                best = best.compare(step, measures)
+            if measures:
                 progress.show(step, measures)
                 if writer is not None:
                     writer.write(step, "dev", measures)
                 if saved is not None and best.step == step:
                     saved.save_best(step, state.params)
-            if saved is not None and (saves or best.out_of_patience(config.patience)):
+            if saved is not None and (saves or last):
                 saved.save(step, state, iterator, window)
             if stop.received is not None and not last:
                 raise InterruptedRunError(stop.received, step)
@@ -226,6 +245,11 @@ class _Best:
                 f"best_measure {self.measure!r} is no measure of this task",
                 f"Its measures are {', '.join(measures)}.",
             )
+        if not math.isfinite(measures[self.measure]):
+            raise TrainingDivergedError(
+                f"{self.measure} on dev is {measures[self.measure]} at step {step}",
+                "Lower --training.optimizer.learning-rate; checkpoints from before are intact.",
+            )
         if self.step is None or measures[self.measure] > self.measures[self.measure]:
             return _Best(self.measure, step, measures)
         return dataclasses.replace(self, since=self.since + 1)
@@ -251,7 +275,7 @@ def _part_size(task: Task, config: TrainingConfig) -> int:
             f"accumulate={config.accumulate}, but this loss has no parts: {task.inseparable}",
             "Set --training.accumulate 1; for memory use remat, more devices or a smaller batch.",
         )
-    if config.accumulate < 1 or config.batch_size % config.accumulate:
+    if config.batch_size % config.accumulate:
         raise InputError(
             f"a batch of {config.batch_size} has no {config.accumulate} equal parts",
             "Make --training.batch-size a multiple of --training.accumulate.",

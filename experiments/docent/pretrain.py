@@ -49,9 +49,9 @@ def main() -> None:
     run, trained = docent_jax.pretrain(command.config, corpus, command.run)
     measure = command.config.training.best_measure
     plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
+    best = f"{trained.best[measure]:.4f}" if trained.best else "unknown: no dev queries"
     print(
-        f"{trained.step} steps; best dev {measure} {trained.best[measure]:.4f} at step"
-        f" {trained.best_step}\n"
+        f"{trained.step} steps; best dev {measure} {best} at step {trained.best_step}\n"
         f"evaluate: python -m experiments.docent.zero_shot_ranking --runs {run.path}\n"
         f'search:   python -m docent_jax rank --run {run.path} "a question in plain English"'
     )

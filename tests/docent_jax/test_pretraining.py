@@ -107,10 +107,10 @@ def test_every_setting_trains_and_loads(tmp_path, encoder_folder, changes):
 
 
 def frozen(encoder_folder, **changes):
-    config = toy_config(encoder_folder, **changes).model
-    encoder = load_encoder(config)
+    config = toy_config(encoder_folder, **changes)
+    encoder = load_encoder(config.model)
     data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
-    vectors, queries = encode_frozen(encoder, data, config, progress=False)
+    vectors, queries = encode_frozen(encoder, data, config.model, progress=False)
     return config, data, vectors, queries
 
 
