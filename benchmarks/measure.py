@@ -111,22 +111,25 @@ def compare(
     }
     sides = {side: build() for side, build in comparison.sides.items()}
     firsts = {side: _timed(run) for side, (run, _) in sides.items()}
-    checked = comparison.check({side: outcome for side, (outcome, *_) in firsts.items()})
-    times = _take_turns(sides, options.repeats)
+    checked = comparison.check({side: first.outcome for side, first in firsts.items()})
+    times = _take_turns({side: run for side, (run, _) in sides.items()}, options.repeats)
 
+    ours = next(iter(sides))
+    median = {side: statistics.median(run.wall for run in runs) for side, runs in times.items()}
+    pace = {side: median[side] / items for side, (_, items) in sides.items()}
     results = {}
-    for side, (_, items) in sides.items():
-        wall, cpu = times[side].T
+    for side, runs in times.items():
         results[side] = {
-            "items_per_second": round(items / np.median(wall), 1),
-            "median_s": round(np.median(wall), 4),
-            "min_s": round(wall.min(), 4),
-            "max_s": round(wall.max(), 4),
-            "median_cpu_s": round(np.median(cpu), 4),
+            "items_per_second": round(1 / pace[side], 1),
+            "median_s": round(median[side], 4),
+            "min_s": round(min(run.wall for run in runs), 4),
+            "max_s": round(max(run.wall for run in runs), 4),
+            "median_cpu_s": round(statistics.median(run.cpu for run in runs), 4),
         }
         if side in peaks:
             results[side]["peak_mib"] = round(peaks[side])
-    ours, *peers = results
+        if side != ours:
+            results[side]["ratio"] = round(pace[side] / pace[ours], 3)
     provenance = provenance_record(comparison.data["fingerprint"])
     provenance["versions"] |= {
         package: importlib.metadata.version(package) for package in comparison.packages
@@ -138,7 +141,7 @@ def compare(
         "threads": options.threads,
         "repeats": options.repeats,
         "sides": results,
-        "compile_s": round(first_seconds[ours] - statistics.median(seconds[ours]), 2),
+        "compile_s": round(firsts[ours].wall - median[ours], 2),
         **checked,
         "load_average": round(load, 2),
         **provenance,
@@ -204,19 +207,27 @@ def _limit_threads(threads: int) -> None:
     os.sched_setaffinity(0, cores[:threads])
 
 
-def _timed(run: Callable[[], np.ndarray]) -> tuple[np.ndarray, float, float]:
-    """Runs once: outcome, wall seconds, CPU seconds of all threads."""
+class _Timed(NamedTuple):
+    """One run: what it gave, wall seconds, CPU seconds of all threads."""
+
+    outcome: np.ndarray
+    wall: float
+    cpu: float
+
+
+def _timed(run: Callable[[], np.ndarray]) -> _Timed:
     wall, cpu = time.perf_counter(), time.process_time()
     outcome = run()
-    return outcome, time.perf_counter() - wall, time.process_time() - cpu
+    return _Timed(outcome, time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def _take_turns(sides: Mapping[str, Side], repeats: int) -> dict[str, np.ndarray]:
-    """Wall and CPU seconds of each side's runs, float64 `[repeats, 2]`."""
-    times = {side: [] for side in sides}
+def _take_turns(
+    runs: Mapping[str, Callable[[], np.ndarray]], repeats: int
+) -> dict[str, list[_Timed]]:
+    times: dict[str, list[_Timed]] = {side: [] for side in runs}
     for repeat in range(repeats):
-        for side, (run, _) in sides.items():
-            times[side].append(_timed(run)[1:])
-        shown = ", ".join(f"{side} {rows[-1][0]:.2f} s" for side, rows in times.items())
+        for side, run in runs.items():
+            times[side].append(_timed(run))
+        shown = ", ".join(f"{side} {done[-1].wall:.2f} s" for side, done in times.items())
         print(f"repeat {repeat + 1}/{repeats}: {shown}", file=sys.stderr)
-    return {side: np.array(rows) for side, rows in times.items()}
+    return times

@@ -11,13 +11,15 @@ from benchmarks.measure import Side
 from retrieval_jax.bert import Bert, pool
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 from retrieval_jax.optimizers import OptimizerConfig, make_optimizer
-from retrieval_jax.packing import padded_rows, place, row_width
+from retrieval_jax.packing import Placement, padded_rows, place, row_width
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, TokenTable
 from retrieval_jax.pretrained import PretrainedBert
 from retrieval_jax.sharding import MeshConfig, Rules, make_mesh, shard_batch
 from retrieval_jax.train_step import Metrics, create_state, make_train_step, state_shapes
 
+# What `TokenTable.pack` takes: texts, their places, the shape of the rows.
+Placed = tuple[np.ndarray, Placement, tuple[int, int]]
 SCALE = 20.0  # of cosines
 OPTIMIZER = OptimizerConfig(
     learning_rate=1e-5, schedule="constant", warmup=0.0, weight_decay=0.01, clip_norm=1.0
@@ -52,7 +54,7 @@ class PairTask:
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
     ) -> tuple[jax.Array, Metrics]:
-        """In-batch softmax over cosines of mean-pooled vectors, of `packed_pairs`' batches."""
+        """In-batch softmax over cosines of mean-pooled vectors, first texts before second."""
         hidden: Any = Bert(self._encoder.config).apply(
             {"params": params},
             batch["input_ids"],
@@ -75,27 +77,30 @@ def pair_side(encoder: PretrainedBert, table: TokenTable, batches: np.ndarray) -
         batches: int `[batches, pairs]`, the pairs of each batch.
     """
     step = make_stepper(PairTask(encoder, batches.shape[1]))
-    packed = packed_pairs(table, batches)
-    return Side(lambda: step(packed()), batches.size)
+    place_all = placer(table.lengths, np.concatenate([2 * batches, 2 * batches + 1], axis=1))
+    return Side(lambda: step(table.pack(*placed) for placed in place_all()), batches.size)
 
 
-def packed_pairs(table: TokenTable, batches: np.ndarray) -> Callable[[], Iterator[Batch]]:
-    """Packs each batch's first texts, then its second texts, into rows; arguments as `pair_side`.
+def placer(lengths: np.ndarray, batches: np.ndarray) -> Callable[[], Iterator[Placed]]:
+    """Makes a function that places the texts of one batch after the other in rows.
 
     `pipeline.text_batches` also balances the batches' lengths, so that they have one shape. Here
     the batches are given: the fewest rows of any count as usual, and fuller ones get more.
+
+    Args:
+        lengths: int `[texts]`.
+        batches: int `[batches, size]`, the texts of each batch.
     """
-    texts_of_batch = [np.concatenate([2 * pairs, 2 * pairs + 1]) for pairs in batches]
-    width = row_width(table.lengths)
-    usual = min(place(table.lengths[texts], width).num_rows for texts in texts_of_batch)
+    width = row_width(lengths)
+    usual = min(place(lengths[texts], width).num_rows for texts in batches)
 
-    def pack_all() -> Iterator[Batch]:
-        for texts in texts_of_batch:
-            placement = place(table.lengths[texts], width)
+    def place_all() -> Iterator[Placed]:
+        for texts in batches:
+            placement = place(lengths[texts], width)
             num_rows = padded_rows(placement.num_rows, usual, multiple=1)
-            yield table.pack(texts, placement, (num_rows, width))
+            yield texts, placement, (num_rows, width)
 
-    return pack_all
+    return place_all
 
 
 def make_stepper(task: Any) -> Callable[[Iterable[Batch]], np.ndarray]:

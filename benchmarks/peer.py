@@ -19,6 +19,8 @@ from benchmarks.measure import Side
 from benchmarks.ours import OPTIMIZER, SCALE
 from retrieval_jax.pipeline import TokenTable
 
+IGNORED = -100  # label of transformers for positions without loss
+
 
 def pair_side(folder: Path, table: TokenTable, batches: np.ndarray, dropout: float) -> Side:
     """Pairs as `ours.pair_side` trains on, both sides padded to the longest of the batch."""
@@ -39,11 +41,38 @@ def pair_side(folder: Path, table: TokenTable, batches: np.ndarray, dropout: flo
     return Side(lambda: step(batches), batches.size)
 
 
-def load_model(kind: Any, folder: Path, dropout: float, **options: Any) -> Any:
-    """Loads a model in float32, in training mode, on the threads that the process may use."""
+def masked_side(folder: Path, masked: TokenTable, labels: TokenTable, batches: np.ndarray) -> Side:
+    """BertForMaskedLM on sentences padded to the longest of the batch.
+
+    Args:
+        folder: BERT folder with MLM head.
+        masked: what it sees.
+        labels: what it should predict; 0 where nothing.
+        batches: int `[batches, texts]`, the texts of each batch.
+    """
+    model = load_model(transformers.BertForMaskedLM, folder, dropout=0.0)
+    texts, targets = ragged_tensors(masked), ragged_tensors(labels)
+
+    def loss(indices: np.ndarray) -> torch.Tensor:
+        input_ids, mask = pad([texts[index] for index in indices])
+        expected, _ = pad([targets[index] for index in indices])
+        expected = expected.masked_fill(expected == 0, IGNORED)
+        return model(input_ids=input_ids, attention_mask=mask, labels=expected).loss
+
+    step = make_stepper(model, loss)
+    return Side(lambda: step(batches), batches.size)
+
+
+def prepare_torch() -> None:
+    """Gives torch as many threads as the process has cores, and silences the loading of models."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
+
+
+def load_model(kind: Any, folder: Path, dropout: float, **options: Any) -> Any:
+    """Loads a model in float32, in training mode."""
+    prepare_torch()
     model = kind.from_pretrained(
         folder,
         dtype=torch.float32,
@@ -63,10 +92,10 @@ def ragged_tensors(table: TokenTable) -> list[torch.Tensor]:
     ]
 
 
-def pad(texts: list[torch.Tensor], value: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def pad(texts: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     """Pads texts to the longest: pieces and 0/1 mask, int64 `[texts, longest]`."""
     mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
-    return pad_sequence(texts, batch_first=True, padding_value=value), mask
+    return pad_sequence(texts, batch_first=True), mask
 
 
 def make_stepper(

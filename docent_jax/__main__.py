@@ -7,10 +7,8 @@ from typing import Annotated
 
 import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table
 
-from docent_jax.inference import RankedEntity, load
+from docent_jax.inference import load, print_answers
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 
@@ -56,19 +54,6 @@ class Entities:
 
     run: Path
     output: Path
-
-
-def print_answers(queries: list[str], answers: list[list[RankedEntity]]) -> None:
-    """Prints a table of ranked entities for each query."""
-    console = Console()
-    for query, entities in zip(queries, answers, strict=True):
-        table = Table(title=query, title_justify="left")
-        table.add_column("rank", justify="right")
-        table.add_column("entity")
-        table.add_column("score", justify="right")
-        for rank, entity in enumerate(entities, 1):
-            table.add_row(str(rank), entity.entity, f"{entity.score:.4f}")
-        console.print(table)
 
 
 @one_screen_errors

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from docent_jax.config import Config
 from docent_jax.model import entity_vectors
@@ -107,3 +109,16 @@ def load(path: Path | str) -> EntityRanker:
         InputError: no such folder, no DocEnt run in it, or a run without checkpoint.
     """
     return EntityRanker(path)
+
+
+def print_answers(queries: Sequence[str], answers: Sequence[Sequence[RankedEntity]]) -> None:
+    """Prints a table of ranked entities for each query."""
+    console = Console()
+    for query, entities in zip(queries, answers, strict=True):
+        table = Table(title=query, title_justify="left")
+        table.add_column("rank", justify="right")
+        table.add_column("entity")
+        table.add_column("score", justify="right")
+        for rank, entity in enumerate(entities, 1):
+            table.add_row(str(rank), entity.entity, f"{entity.score:.4f}")
+        console.print(table)

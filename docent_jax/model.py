@@ -5,6 +5,7 @@ import math
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
 from retrieval_jax.packing import round_up
@@ -71,6 +72,11 @@ class Dual(nn.Module):
         sentences = pool(hidden, attention_mask, self.pooling, num_texts)
         table = self.entities.embedding[: self.num_entities]
         return sentences, table, jnp.exp(self.log_temperature)
+
+
+def with_spare_rows(table: np.ndarray) -> np.ndarray:
+    """Adds zeros to a table `[entities, dim]`, up to the number of rows of `Dual`'s."""
+    return np.pad(table, ((0, -len(table) % TABLE_MULTIPLE), (0, 0)))
 
 
 def entity_vectors(params: Params, num_entities: int) -> jax.Array:

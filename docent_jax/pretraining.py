@@ -13,7 +13,7 @@ from docent_jax.baselines import mean_vectors
 from docent_jax.config import Config, ModelConfig
 from docent_jax.data import EncodedCorpus, tokenize_corpus
 from docent_jax.datasets.corpus import EntityCorpus
-from docent_jax.model import TABLE_MULTIPLE, Dual
+from docent_jax.model import Dual, with_spare_rows
 from docent_jax.task import DualTask, TableTask
 from retrieval_jax.bert import stack_layers
 from retrieval_jax.config import to_dict
@@ -44,7 +44,7 @@ def load_encoder(config: ModelConfig) -> PretrainedBert:
 
 
 def encode_frozen(
-    encoder: PretrainedBert, data: EncodedCorpus, config: ModelConfig, progress: bool = True
+    encoder: PretrainedBert, data: EncodedCorpus, config: ModelConfig
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Encodes all sentences and queries by the untrained encoder.
 
@@ -53,26 +53,24 @@ def encode_frozen(
     """
     params = jax.tree.map(jnp.asarray, encoder.params)
     encode_batch = functools.partial(jit_encoder(encoder.config, config.pooling), params)
-    title = "encoding sentences" if progress else None
-    sentences = encode(encode_batch, data.sentences, progress=title)
-    return sentences, {split: data.encode_queries(split, encode_batch) for split in data.queries}
+    sentences = encode(encode_batch, data.sentences, progress="encoding sentences")
+    queries = {split: data.encode_queries(split, encode_batch) for split in data.queries}
+    return sentences, queries
 
 
-def initial_table(vectors: np.ndarray, data: EncodedCorpus, config: Config) -> np.ndarray:
-    """Rows of the entity table at the start, from the frozen encoder's sentence vectors.
+def fit_table(vectors: np.ndarray, data: EncodedCorpus, config: Config) -> np.ndarray:
+    """Fits the entity table to sentence vectors, starting from their means.
 
     Args:
-        vectors: `[sentences, dim]`.
+        vectors: `[sentences, dim]` of an encoder that stays as it is.
         data: whose sentences they are.
-        config: with `entity_init` "mean" or "fitted"; the fit has the seed of the training.
+        config: epochs, rate and temperature of the fit; the seed of the training.
 
     Returns:
         `[entities, dim]` float32.
     """
-    table = mean_vectors(vectors, data.sentence_entities, len(data.corpus.entities))
     model = config.model
-    if model.entity_init == "mean":
-        return table
+    table = mean_vectors(vectors, data.sentence_entities, len(data.corpus.entities))
     batch_size = min(FIT_BATCH, len(vectors))
     training = TrainingConfig(
         steps=max(round(model.fit_epochs * len(vectors) / batch_size), 1),
@@ -103,13 +101,18 @@ def pretrain(
 
     Returns:
         The run folder, ready for `docent_jax.load`, and what training gave.
+
+    Raises:
+        InputError: an encoder that cannot be had or is too short for `max_length`, and what
+            `create_run` and `train` refuse.
     """
     encoder = load_encoder(config.model)
-    if config.data.max_length > encoder.config.max_positions:
+    positions = encoder.config.max_positions
+    if config.data.max_length > positions:
         raise InputError(
-            f"data.max_length {config.data.max_length} is more than the {encoder.config.max_positions}"
-            f" positions of encoder {config.model.encoder!r}",
-            f"Give --data.max-length {encoder.config.max_positions} or less.",
+            f"data.max_length {config.data.max_length} is more than the {positions} positions of"
+            f" encoder {config.model.encoder!r}",
+            f"Give --data.max-length {positions} or less.",
         )
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
     run = create_run(path, PACKAGE, config, corpus.fingerprint)
@@ -124,10 +127,11 @@ def pretrain(
             vectors, _ = encode_frozen(encoder, data, config.model)
         else:
             vectors = frozen_vectors()
-        table = initial_table(vectors, data, config)
-        spare = np.zeros((-len(table) % TABLE_MULTIPLE, table.shape[1]), np.float32)
-        rows = np.concatenate([table, spare])
-        return {"encoder": encoder.params, "entities": {"embedding": rows}}
+        if config.model.entity_init == "mean":
+            table = mean_vectors(vectors, data.sentence_entities, len(corpus.entities))
+        else:
+            table = fit_table(vectors, data, config)
+        return {"encoder": encoder.params, "entities": {"embedding": with_spare_rows(table)}}
 
     settings = config.model
     model = Dual(

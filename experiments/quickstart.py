@@ -7,7 +7,8 @@ SCORE     experiments/results/docent_quickstart.json
 
 Builds `python_api` from the docstrings of installed libraries, trains DocEnt-Dual from MiniLM's
 weights on a named subset, compares it with the baselines, loads it back from its run folder and
-answers three questions. All of `python_api`: --data.entities None --data.sentences-per-entity None
+answers three questions. All that was left out of the subset:
+--data.entities None --data.sentences-per-entity None --run runs/whole
 """
 
 import dataclasses
@@ -18,11 +19,11 @@ from typing import Annotated
 import tyro
 
 import docent_jax
-from docent_jax.__main__ import print_answers
 from docent_jax.data import tokenize_corpus
 from docent_jax.datasets.load import load_documents
-from docent_jax.pretraining import encode_frozen, load_encoder
-from experiments.docent.zero_shot_ranking import (
+from docent_jax.inference import print_answers
+from docent_jax.pretraining import encode_frozen, fit_table, load_encoder
+from experiments.docent.comparison import (
     baseline_rankings,
     compare,
     print_table,
@@ -72,8 +73,7 @@ def main() -> None:
     started = time.perf_counter()
     config = command.config
     corpus = load_documents(config.data, command.data_dir)
-    subset = "all entities" if config.data.entities is None else f"{config.data.entities} entities"
-    print(f"1. Documents: docstrings of {', '.join(config.data.packages)}, {subset}")
+    print(f"1. Documents: docstrings of {', '.join(config.data.packages)}, {config.data.subset}")
     print(f"   {corpus.summary}")
 
     print(f"2. Sentence vectors of the untrained encoder, {config.model.encoder}")
@@ -87,9 +87,9 @@ def main() -> None:
     plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
 
     print("4. Evaluation of the parameters that were best on dev")
-    baselines = baseline_rankings(corpus, sentences, queries)
+    baselines = baseline_rankings(corpus, sentences, queries, fit_table(sentences, data, config))
     comparison = compare(corpus, baselines, [run.path])
-    results = results_record(config, corpus, [run.path], comparison)
+    results = results_record(config, [config.training.seed], corpus, comparison)
     print_table(results, corpus)
     save(run, results, command.results)
 

@@ -6,6 +6,7 @@ Those of rankings are trec_eval's own, called through `ir_measures`; they order 
 
 import contextlib
 import dataclasses
+import re
 import statistics
 from collections.abc import Sequence
 
@@ -16,6 +17,12 @@ from sklearn import metrics as sklearn_metrics
 
 from retrieval_jax.errors import InputError
 from retrieval_jax.rankings import Qrels, Ranking, check_relevances, check_scores, check_shape
+
+# Cutoffs and levels from 1: trec_eval crashes on a cutoff of 0.
+MEASURE_NAME = re.compile(
+    r"(?P<name>\w+)(\(rel=(?P<rel>[1-9]\d*)\))?(@(?P<cutoff>[1-9]\d*))?", re.ASCII
+)
+MEASURES = ("AP", "Bpref", "MAP", "MRR", "NDCG", "P", "R", "RR", "Rprec", "Success", "nDCG")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +85,17 @@ def evaluate(
 
 
 def _parse_measure(name: str) -> ir_measures.Measure:
-    with contextlib.suppress(ValueError, NameError, AssertionError, KeyError, TypeError):
-        measure = ir_measures.parse_measure(name)
-        # trec_eval crashes on a cutoff of 0.
-        smallest = min(measure.params.get("cutoff", 1), measure.params.get("rel", 1))
-        if ir_measures.pytrec_eval.supports(measure) and smallest >= 1:
-            return measure
+    # By ourselves: the library's parser needs parts of `ast` that Python 3.14 no longer has.
+    match = MEASURE_NAME.fullmatch(name)
+    if match and match["name"] in MEASURES:
+        measure = getattr(ir_measures, match["name"])
+        if match["rel"]:
+            measure = measure(rel=int(match["rel"]))
+        if match["cutoff"]:
+            measure = measure @ int(match["cutoff"])
+        with contextlib.suppress(ValueError, AssertionError, KeyError, TypeError):
+            if ir_measures.pytrec_eval.supports(measure):
+                return measure
     raise InputError(
         f"measures: trec_eval has no {name!r}",
         "Use names like RR, R@50, AP, nDCG, nDCG@10, P@5, Bpref, Bpref(rel=3); "

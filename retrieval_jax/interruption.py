@@ -8,7 +8,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
 
 
 class InterruptedRunError(SystemExit):
-    """Training was told to stop, and saved if it has a folder; the process ends with 128 + signal."""
+    """Training was told to stop, and saved if it has a folder; ends with 128 + the signal."""
 
     def __init__(self, received: signal.Signals, step: int) -> None:
         super().__init__(128 + received)

@@ -1,12 +1,16 @@
 """From documents to a run folder and back: training, entity tables, resume, refusals."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import docent_jax
+from docent_jax.baselines import mean_vectors
+from docent_jax.config import DataConfig
 from docent_jax.data import tokenize_corpus
 from docent_jax.evaluation import zero_shot_measures
-from docent_jax.pretraining import encode_frozen, initial_table, load_encoder, pretrain
+from docent_jax.pretraining import encode_frozen, fit_table, load_encoder, pretrain
 from retrieval_jax.errors import InputError
 from retrieval_jax.logs import read_metrics
 from tests.bert_folders import write_tiny_bert
@@ -92,7 +96,7 @@ def test_other_documents_or_settings_do_not_go_into_a_run(trained, encoder_folde
     [
         {"negatives": "in_batch"},
         {"entity_init": "random", "learn_temperature": False},
-        {"entity_init": "mean", "pooling": "cls", "dropout": 0.0},
+        {"entity_init": "mean", "pooling": "cls", "dropout": 0.1},
         {"scan_layers": True, "remat": "dots"},
         {"dtype": "bfloat16", "layers": 1},
     ],
@@ -106,31 +110,49 @@ def test_every_setting_trains_and_loads(tmp_path, encoder_folder, changes):
     assert len(docent_jax.load(run.path).rank(["graph"])[0]) == 8
 
 
-def frozen(encoder_folder, **changes):
-    config = toy_config(encoder_folder, **changes)
+def test_a_fitted_table_ranks_at_least_as_well_as_means(encoder_folder):
+    config = toy_config(encoder_folder, fit_epochs=30.0)
     encoder = load_encoder(config.model)
     data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
-    vectors, queries = encode_frozen(encoder, data, config.model, progress=False)
-    return config, data, vectors, queries
-
-
-def test_initial_rows_are_means_of_unit_sentence_vectors(encoder_folder):
-    config, data, vectors, _ = frozen(encoder_folder, entity_init="mean")
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    expected = unit.reshape(8, 8, -1).mean(axis=1)  # eight sentences each, entity by entity
-    np.testing.assert_allclose(initial_table(vectors, data, config), expected, atol=1e-5)
-
-
-def test_fitted_rows_rank_at_least_as_well_as_means(encoder_folder):
-    config, data, vectors, queries = frozen(encoder_folder, entity_init="mean")
-    mean = initial_table(vectors, data, config)
-    config, *_ = frozen(encoder_folder, entity_init="fitted", fit_epochs=30.0)
-    fitted = initial_table(vectors, data, config)
+    vectors, queries = encode_frozen(encoder, data, config.model)
+    means = mean_vectors(vectors, data.sentence_entities, 8)
+    fitted = fit_table(vectors, data, config)
     measures = [
-        zero_shot_measures(queries["dev"], table, CORPUS, "dev")["RR"] for table in (mean, fitted)
+        zero_shot_measures(queries["dev"], table, CORPUS, "dev")["RR"] for table in (means, fitted)
     ]
     assert measures[1] >= measures[0]
-    assert np.abs(fitted - mean).max() > 1e-3
+    assert np.abs(fitted - means).max() > 1e-3
+
+
+@pytest.mark.parametrize("init", ["mean", "random"])
+def test_the_table_starts_as_told(encoder_folder, tmp_path, monkeypatch, init):
+    started = {}
+
+    def take_start(task, *_):
+        started.update(task.warm_start())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("docent_jax.pretraining.train", take_start)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(toy_config(encoder_folder, entity_init=init), CORPUS, tmp_path / "run")
+    assert ("entities" in started) == (init == "mean")
+    if init == "mean":
+        config = toy_config(encoder_folder)
+        encoder = load_encoder(config.model)
+        data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+        vectors, _ = encode_frozen(encoder, data, config.model)
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        means = unit.reshape(8, 8, -1).mean(axis=1)  # eight sentences each, entity by entity
+        table = started["entities"]["embedding"]
+        np.testing.assert_allclose(table[:8], means, atol=1e-5)
+        np.testing.assert_array_equal(table[8:], 0.0)
+
+
+def test_texts_longer_than_the_position_table_are_refused(encoder_folder, tmp_path):
+    config = toy_config(encoder_folder)
+    config = dataclasses.replace(config, data=DataConfig(max_length=65))
+    with pytest.raises(InputError, match="more than the 64 positions"):
+        pretrain(config, CORPUS, tmp_path / "run")
 
 
 def test_encoders_that_cannot_be_had_are_explained(tmp_path):

@@ -44,7 +44,7 @@ def toy_config(encoder: str, **changes) -> Config:
         "mesh": MeshConfig(data=8),
         "optimizer": OptimizerConfig(learning_rate=3e-3, scaled=(("^entities/", 10.0),)),
     }
-    model = {"encoder": encoder, "fit_epochs": 2.0}
+    model = {"encoder": encoder, "fit_epochs": 2.0, "dropout": 0.0}
     for name, value in changes.items():
         (training if name in TrainingConfig.__dataclass_fields__ else model)[name] = value
     return Config(

@@ -1,0 +1,133 @@
+"""Encoding real sentences into vectors: packed rows beside sentence-transformers.
+
+COMMAND   python -m benchmarks.encode --memory --output benchmarks/results/encode.json
+TIME      about 2 minutes
+HARDWARE  2 CPU cores
+RESULT    benchmarks/results/encode.json
+
+A run goes from strings to unit vectors (mean pooling), tokenisation included. Sides: `ours`, and
+`encode` of sentence-transformers at its default batch size and others; it sorts by length.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from benchmarks import measure, reviews
+from retrieval_jax.encoding import encode, jit_encoder
+from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.losses import l2_normalize
+from retrieval_jax.pipeline import tokenize
+from retrieval_jax.pretrained import DEFAULT_ENCODER, PretrainedBert, load_pretrained
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What to measure.
+
+    Attributes:
+        options: how to measure.
+        reviews: reviews.jsonl.xz; by default in the folder that RETRIEVAL_DATA names.
+        encoder: BERT folder, package or hub name.
+        texts: sentences to encode.
+        max_length: word pieces at which texts are cut.
+        batch_sizes: of the peer.
+    """
+
+    options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
+    reviews: Path | None = None
+    encoder: str = DEFAULT_ENCODER
+    texts: int = 500
+    max_length: int = 128
+    batch_sizes: tuple[int, ...] = (32, 16, 64)
+
+
+def prepare(command: Command) -> measure.Comparison:
+    """Reads the sentences and names the sides."""
+    import sentence_transformers  # noqa: F401  # pyright: ignore[reportMissingImports]
+
+    encoder = load_pretrained(command.encoder)
+    texts = reviews.read_sentences(command.reviews, command.texts)
+    sides = {"ours": functools.partial(our_side, encoder, texts, command.max_length)}
+    for size in command.batch_sizes:
+        sides[f"sentence_transformers_{size}"] = functools.partial(
+            peer_side, encoder.folder, texts, command.max_length, size
+        )
+    return measure.Comparison(
+        settings={
+            "encoder": Path(command.encoder).name,
+            "texts": command.texts,
+            "max_length": command.max_length,
+        },
+        data=reviews.describe(texts, "sentences"),
+        packages=("torch", "transformers", "sentence-transformers"),
+        sides=sides,
+        check=check_cosines,
+    )
+
+
+def our_side(encoder: PretrainedBert, texts: Sequence[str], max_length: int) -> measure.Side:
+    """Encodes all texts; gives `[texts, dim]`."""
+    params = jax.tree.map(jnp.asarray, encoder.params)
+    encode_batch = functools.partial(jit_encoder(encoder.config, "mean"), params)
+
+    def run() -> np.ndarray:
+        vectors = encode(encode_batch, tokenize(texts, encoder.tokenizer, max_length))
+        return np.asarray(l2_normalize(jnp.asarray(vectors)))
+
+    return measure.Side(run, len(texts))
+
+
+def peer_side(folder: Path, texts: Sequence[str], max_length: int, batch_size: int) -> measure.Side:
+    """`SentenceTransformer.encode` in batches of so many texts; gives `[texts, dim]`."""
+    from sentence_transformers import (  # pyright: ignore[reportMissingImports]
+        SentenceTransformer,
+    )
+
+    from benchmarks import peer
+
+    peer.prepare_torch()
+    model = SentenceTransformer(str(folder), device="cpu")
+    model.max_seq_length = max_length
+
+    def run() -> np.ndarray:
+        return model.encode(
+            list(texts),
+            batch_size=batch_size,
+            show_progress_bar=False,
+            normalize_embeddings=True,
+        )
+
+    return measure.Side(run, len(texts))
+
+
+def check_cosines(vectors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Gives the least cosine between ours and each peer's vector of the same text.
+
+    Raises:
+        DisagreementError: it is not above 0.9999.
+    """
+    ours, *peers = vectors
+    least = {side: float((vectors[ours] * vectors[side]).sum(axis=1).min()) for side in peers}
+    for side, cosine in least.items():
+        if not cosine > 0.9999:
+            raise measure.DisagreementError(f"vectors of {ours} and {side}: cosine {cosine:.5f}")
+    return {"least_cosine": {side: round(cosine, 6) for side, cosine in least.items()}}
+
+
+@one_screen_errors
+def main() -> None:
+    """Measures as the command line says."""
+    command = tyro.cli(Command, prog="python -m benchmarks.encode", description=__doc__)
+    measure.compare("encode", prepare, command, command.options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""DocEnt beside the baselines on zero-shot ranking: rankings, measures, significance, results.
+
+Runs that differ in their seed only give mean and standard deviation. What is chosen (the fusion's
+weight) is chosen on dev.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import docent_jax
+from docent_jax.baselines import bag_of_sentences_scores, bm25_scores, tfidf_scores
+from docent_jax.datasets.corpus import EntityCorpus
+from docent_jax.evaluation import MEASURES, cosine_scores, evaluate_ranking, rank
+from docent_jax.pretraining import PACKAGE
+from retrieval_jax import plots
+from retrieval_jax.config import to_dict
+from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.rankings import Ranking, fuse, write_ranking
+from retrieval_jax.runs import RunFolder, provenance_record
+from retrieval_jax.significance import bootstrap_interval, holm, paired_randomisation
+
+SPLITS = ("dev", "test")
+FROZEN = "DocEnt-Dual, encoder frozen"
+DUAL, FUSION = "DocEnt-Dual", "DocEnt-Dual + BM25"
+BM25, TFIDF = "BM25 (Lucene)", "TF-IDF"
+BAG_MAX, BAG_MEAN = "bag of sentences, maximum", "bag of sentences, mean"
+BAGS: dict[str, Literal["mean", "max"]] = {BAG_MEAN: "mean", BAG_MAX: "max"}
+FUSION_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
+
+# System -> split -> ranking.
+Rankings = dict[str, dict[str, Ranking]]
+
+
+def query_texts(corpus: EntityCorpus, split: str) -> list[str]:
+    """Texts of a split's queries."""
+    return [query.text for query in corpus.queries[split]]
+
+
+def baseline_rankings(
+    corpus: EntityCorpus,
+    sentence_vectors: np.ndarray,
+    query_vectors: Mapping[str, np.ndarray],
+    frozen_table: np.ndarray,
+) -> Rankings:
+    """Rankings of the baselines.
+
+    Args:
+        corpus: documents and queries.
+        sentence_vectors: `[sentences, dim]` of the untrained encoder.
+        query_vectors: split -> `[queries, dim]` of the same.
+        frozen_table: `[entities, dim]`, fitted to these sentence vectors.
+    """
+    rankings: Rankings = {name: {} for name in (TFIDF, BM25, BAG_MEAN, BAG_MAX, FROZEN)}
+    for split in SPLITS:
+        texts = query_texts(corpus, split)
+        rankings[TFIDF][split] = rank(tfidf_scores(corpus, texts), corpus, split)
+        rankings[BM25][split] = rank(bm25_scores(corpus, texts), corpus, split)
+        for name, reduce in BAGS.items():
+            scores = bag_of_sentences_scores(
+                query_vectors[split],
+                sentence_vectors,
+                corpus.sentence_entities,
+                len(corpus.entities),
+                reduce,
+            )
+            rankings[name][split] = rank(scores, corpus, split)
+        scores = cosine_scores(query_vectors[split], frozen_table)
+        rankings[FROZEN][split] = rank(scores, corpus, split)
+    return rankings
+
+
+def dual_rankings(path: Path, corpus: EntityCorpus) -> dict[str, Ranking]:
+    """Rankings of a trained run, split -> ranking; also written into its folder."""
+    ranker = docent_jax.load(path)
+    rankings = {}
+    for split in SPLITS:
+        vectors = ranker.encode(query_texts(corpus, split))
+        rankings[split] = rank(cosine_scores(vectors, ranker.entity_vectors), corpus, split)
+    write_ranking(path / "ranking.trec", rankings["test"], PACKAGE)
+    return rankings
+
+
+def fuse_on_dev(
+    first: Mapping[str, Ranking], second: Mapping[str, Ranking], corpus: EntityCorpus, measure: str
+) -> tuple[dict[str, Ranking], float]:
+    """Fuses two systems by a weighted sum of normalised scores.
+
+    Returns:
+        Split -> ranking, and the weight of `first`, the best one on dev.
+    """
+
+    def at(weight: float, split: str) -> Ranking:
+        return fuse([first[split], second[split]], [weight, 1 - weight])
+
+    best = max(
+        FUSION_WEIGHTS, key=lambda w: evaluate_ranking(at(w, "dev"), corpus, "dev").mean[measure]
+    )
+    return {split: at(best, split) for split in SPLITS}, best
+
+
+def compare(corpus: EntityCorpus, baselines: Rankings, paths: Sequence[Path]) -> dict:
+    """Evaluates everything on dev and test.
+
+    Args:
+        corpus: documents and queries.
+        baselines: as `baseline_rankings` gives.
+        paths: run folders that differ in their seed only.
+
+    Returns:
+        What `results.json` holds under "systems" and "significance".
+    """
+    measure = MEASURES[0]
+    seeds: dict[str, list[dict[str, Evaluation]]] = {DUAL: [], FUSION: []}
+    weights = []
+    for path in paths:
+        dual = dual_rankings(path, corpus)
+        fused, weight = fuse_on_dev(dual, baselines[BM25], corpus, measure)
+        weights.append(weight)
+        for name, system in ((DUAL, dual), (FUSION, fused)):
+            seeds[name].append({s: evaluate_ranking(system[s], corpus, s) for s in SPLITS})
+    for name, system in baselines.items():
+        seeds[name] = [{s: evaluate_ranking(system[s], corpus, s) for s in SPLITS}]
+    order = [*baselines, DUAL, FUSION]
+    return {
+        "systems": {
+            name: {split: _summary([run[split] for run in seeds[name]]) for split in SPLITS}
+            for name in order
+        },
+        "fusion_weights_of_dual": weights,
+        "significance": _significance(seeds, measure),
+    }
+
+
+def _summary(runs: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation over seeds of each measure."""
+    values = {m: [run.mean[m] for run in runs] for m in MEASURES}
+    return {
+        m: {"mean": statistics.fmean(v), "sd": statistics.stdev(v) if len(v) > 1 else 0.0}
+        for m, v in values.items()
+    }
+
+
+def _significance(
+    seeds: Mapping[str, Sequence[Mapping[str, Evaluation]]], measure: str
+) -> list[dict]:
+    """Paired randomisation tests on test queries, mean over seeds per query, Holm-corrected."""
+    pairs = [(DUAL, BAG_MAX), (DUAL, FROZEN), (DUAL, BM25), (FUSION, BM25), (FUSION, DUAL)]
+
+    def per_query(name: str) -> np.ndarray:
+        runs = [run["test"].per_query for run in seeds[name]]
+        return np.mean([[run[query][measure] for query in run] for run in runs], axis=0)
+
+    raw = [paired_randomisation(per_query(a), per_query(b)) for a, b in pairs]
+    rows = []
+    for (first, second), p in zip(pairs, holm(raw), strict=True):
+        difference = per_query(first) - per_query(second)
+        rows.append(
+            {
+                "first": first,
+                "second": second,
+                "measure": measure,
+                "difference": float(difference.mean()),
+                "interval_95": bootstrap_interval(difference),
+                "p_holm": p,
+            }
+        )
+    return rows
+
+
+def print_table(results: Mapping, corpus: EntityCorpus) -> None:
+    """Prints the comparison."""
+    table = Table(title=f"Zero-shot ranking: {corpus.summary}")
+    table.add_column("system")
+    for split in SPLITS:
+        for measure in MEASURES:
+            table.add_column(f"{split} {measure}", justify="right")
+    for name, system in results["systems"].items():
+        cells = [system[split][measure] for split in SPLITS for measure in MEASURES]
+        table.add_row(
+            name, *(f"{c['mean']:.3f}" + (f" ±{c['sd']:.3f}" if c["sd"] else "") for c in cells)
+        )
+    console = Console()
+    console.print(table)
+    for row in results["significance"]:
+        low, high = row["interval_95"]
+        console.print(
+            f"test {row['measure']}: {row['first']} - {row['second']} = {row['difference']:+.3f}"
+            f" (95 % interval {low:+.3f} to {high:+.3f}, Holm-corrected p = {row['p_holm']:.4f})",
+            highlight=False,
+        )
+
+
+def save(run: RunFolder, results: Mapping, also: Path | None = None) -> None:
+    """Writes `results.json` and the plot of a comparison."""
+    run.write_json("results.json", results)
+    rows = {
+        name: {m: system["test"][m]["mean"] for m in MEASURES}
+        for name, system in results["systems"].items()
+    }
+    plots.comparison(rows, MEASURES, run.plots / "comparison.png", "Zero-shot ranking, test")
+    if also is not None:
+        also.parent.mkdir(parents=True, exist_ok=True)
+        also.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+def results_record(
+    config: docent_jax.Config, seeds: Sequence[int], corpus: EntityCorpus, comparison: Mapping
+) -> dict:
+    """All that `results.json` holds: the comparison and what it was made with."""
+    return {
+        "experiment": "docent zero-shot ranking",
+        "data": f"python_api ({', '.join(config.data.packages)}), {corpus.summary}",
+        "config": to_dict(config),
+        "seeds": list(seeds),
+        "provenance": provenance_record(corpus.fingerprint),
+        **comparison,
+    }
