@@ -56,13 +56,27 @@ class Entities:
     output: Path
 
 
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """Write the trained sentence encoder as a BERT folder of the Hugging Face format.
+
+    Attributes:
+        run: run folder of a trained model.
+        output: folder to make.
+    """
+
+    run: Path
+    output: Path
+
+
 @one_screen_errors
 def main() -> None:
     """Does what the command line says."""
-    command: Rank | Encode | Entities = tyro.cli(
+    command: Rank | Encode | Entities | Export = tyro.cli(
         Annotated[Rank, tyro.conf.subcommand("rank")]
         | Annotated[Encode, tyro.conf.subcommand("encode")]
-        | Annotated[Entities, tyro.conf.subcommand("entities")],
+        | Annotated[Entities, tyro.conf.subcommand("entities")]
+        | Annotated[Export, tyro.conf.subcommand("export")],
         prog="python -m docent_jax",
         description="Uses a trained DocEnt model.",
     )
@@ -81,6 +95,8 @@ def main() -> None:
             np.save(command.output, ranker.entity_vectors, allow_pickle=False)
             names = "".join(f"{name}\n" for name in ranker.entities)
             command.output.with_suffix(".txt").write_text(names, encoding="utf-8")
+        case Export():
+            ranker.export_encoder(command.output)
 
 
 if __name__ == "__main__":

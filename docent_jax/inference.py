@@ -19,9 +19,11 @@ from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.config import from_dict
 from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError
+from retrieval_jax.huggingface import save_bert
 from retrieval_jax.losses import l2_normalize
+from retrieval_jax.params import Params
 from retrieval_jax.pipeline import tokenize
-from retrieval_jax.pretrained import load_tokenizer
+from retrieval_jax.pretrained import copy_tokenizer, load_tokenizer
 from retrieval_jax.runs import open_run
 from retrieval_jax.search import top_k
 
@@ -54,10 +56,12 @@ class EntityRanker:
         run, self.config = open_run(path, PACKAGE, Config)
         self.entities: tuple[str, ...] = tuple(run.read_json(ENTITIES))
         bert = from_dict(BertConfig, run.read_json(ENCODER), str(run.path / ENCODER))
-        self._tokenizer = load_tokenizer(run.path / TOKENIZER, bert)
+        self._bert, self._tokenizer_folder = bert, run.path / TOKENIZER
+        self._tokenizer = load_tokenizer(self._tokenizer_folder, bert)
         params = restore_params(run.path)
+        self._encoder: Params = params["encoder"]
         run_encoder = jit_encoder(bert, self.config.model.pooling)
-        self._encode_batch = functools.partial(run_encoder, params["encoder"])
+        self._encode_batch = functools.partial(run_encoder, self._encoder)
         table = l2_normalize(entity_vectors(params, len(self.entities)))
         self._table: jax.Array = table
         self.entity_vectors = np.asarray(table)
@@ -81,6 +85,11 @@ class EntityRanker:
         table = tokenize(texts, self._tokenizer, self.config.data.max_length)
         vectors = encode(self._encode_batch, table)
         return np.asarray(l2_normalize(jnp.asarray(vectors)))
+
+    def export_encoder(self, folder: Path) -> None:
+        """Writes sentence encoder and tokenizer as a BERT folder that transformers opens."""
+        save_bert(folder, self._bert, self._encoder)
+        copy_tokenizer(self._tokenizer_folder, folder)
 
     def rank(self, queries: Sequence[str], k: int = 10) -> list[list[RankedEntity]]:
         """Ranks entities for queries in plain text.

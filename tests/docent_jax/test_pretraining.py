@@ -54,6 +54,19 @@ def test_the_loaded_model_has_the_measures_of_its_best_step(trained):
     np.testing.assert_allclose(np.linalg.norm(ranker.entity_vectors, axis=1), 1, atol=1e-5)
 
 
+def test_the_exported_encoder_starts_another_run_where_this_one_ended(trained, tmp_path):
+    ranker = docent_jax.load(trained[0].path)
+    ranker.export_encoder(tmp_path)
+    config = toy_config(str(tmp_path)).model
+    encoder = load_encoder(config)
+    data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+    vectors, _ = encode_frozen(encoder, data, config)
+    expected = ranker.encode(CORPUS.sentences)
+    np.testing.assert_allclose(
+        vectors / np.linalg.norm(vectors, axis=1, keepdims=True), expected, atol=1e-5
+    )
+
+
 def test_more_answers_than_entities_gives_them_all(trained):
     answers = docent_jax.load(trained[0].path).rank(["graph"], k=100)
     assert sorted(entity.entity for entity in answers[0]) == sorted(CORPUS.entities)

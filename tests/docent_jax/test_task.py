@@ -9,8 +9,10 @@ import pytest
 from docent_jax.data import EncodedCorpus
 from docent_jax.model import Dual
 from docent_jax.task import DualTask, TableTask
+from retrieval_jax.optimizers import OptimizerConfig, make_optimizer
 from retrieval_jax.pipeline import TokenTable
 from retrieval_jax.sharding import MeshConfig, make_mesh, shard_batch, shardings
+from retrieval_jax.train_step import memory_estimate, state_shapes
 from tests.bert_folders import tiny_config
 from tests.docent_jax.toy_documents import toy_corpus
 from tests.retrieval_jax.test_packing import docstring_lengths, one_text_a_row, random_texts
@@ -79,6 +81,21 @@ def test_loss_and_gradient_on_eight_devices_equal_those_on_one(config, negatives
     assert table.sharding.shard_shape(table.shape)[0] == 64 // config.model
     split = loss_and_gradient(task, placed, shard_batch(batch, mesh))
     assert_equal(split, loss_and_gradient(task, params, batch))
+
+
+def test_memory_estimate_counts_what_a_large_vocabulary_does_not_hide():
+    task = dual_task("all")
+    mesh = make_mesh(MeshConfig(data=1, model=8))
+    optimizer = make_optimizer(OptimizerConfig(), 10)
+    batch = shard_batch(next(task.batches(16, seed=0)), mesh)
+
+    def saved(vocab_size):
+        task.model = Dual(tiny_config(vocab_size=vocab_size), 8, "mean", 0.05, True)
+        shapes = state_shapes(task, optimizer, 0, mesh)
+        return memory_estimate(task, shapes, batch, mesh)["saved for backward"]
+
+    pieces = batch["input_ids"].size
+    assert saved(200) == saved(20_000) > 2 * pieces * 16 * 4  # both layers keep their inputs
 
 
 def test_only_a_softmax_over_all_entities_has_parts():

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.logs import read_metrics
 
 KILLS = 20
@@ -39,14 +40,14 @@ def finish(folder, **kwargs):
 
 
 def outcome(folder):
-    """Parameters and log of a finished run, without times."""
+    """Last parameters, log without times and best parameters of a finished run."""
     with np.load(folder / "params.npz") as arrays:
         params = {name: arrays[name].tobytes() for name in arrays}
     log = [
         {k: v for k, v in entry.items() if k not in ("time", "examples_per_second")}
         for entry in read_metrics(folder)
     ]
-    return params, log
+    return params, log, np.asarray(restore_params(folder)["table"]["embedding"]).tobytes()
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,20 @@ def test_best_parameters_come_before_the_last(tmp_path):
     assert restore_params(tmp_path)["a"]["kernel"][1, 1] == 6.0
 
 
+def test_damaged_best_parameters_fall_back_to_the_last(tmp_path):
+    state = sharded_state(make_mesh(MeshConfig()))
+    with Checkpoints(tmp_path) as saved:
+        saved.save_best(2, jax.tree.map(lambda a: a * 2, state.params))
+        saved.save(5, state, ToyTask().batches(16, 0), [])
+    (tmp_path / "best" / "2" / "params" / "manifest.ocdbt").unlink()
+    with pytest.warns(UserWarning, match="is damaged"):
+        restored = restore_params(tmp_path)
+    np.testing.assert_array_equal(restored["a"]["kernel"], state.params["a"]["kernel"])
+    (tmp_path / "checkpoints" / "5" / "params" / "manifest.ocdbt").unlink()
+    with pytest.warns(UserWarning), pytest.raises(InputError, match="can be read"):
+        restore_params(tmp_path)
+
+
 def test_nothing_saved(tmp_path):
     with Checkpoints(tmp_path) as saved:
         assert saved.restore(sharded_state(make_mesh(MeshConfig())), None) is None

@@ -1,5 +1,6 @@
 """BERT folders: round trips, name variants, and errors that name what is wrong."""
 
+import dataclasses
 import json
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from retrieval_jax.bert import stack_layers
 from retrieval_jax.errors import InputError
 from retrieval_jax.huggingface import load_bert, load_bert_config, save_bert
 from tests.bert_folders import tiny_config, tiny_params, write_tiny_bert
@@ -71,6 +73,34 @@ def test_shards_are_read_together(tmp_path):
     index = json.dumps({"weight_map": weight_map})
     (tmp_path / "model.safetensors.index.json").write_text(index)
     assert equal(load_bert(tmp_path)[1], params)
+
+
+def test_stacked_layers_are_written_like_single_ones(tmp_path):
+    config = dataclasses.replace(tiny_config(), scan_layers=True)
+    params = tiny_params(tiny_config())
+    save_bert(tmp_path, config, stack_layers(params, 2))
+    assert equal(load_bert(tmp_path)[1], params)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("config.json", "[]", "holds no object"),
+        ("model.safetensors.index.json", "{", "no index of shards"),
+    ],
+)
+def test_json_files_of_another_form_are_named(tmp_path, name, content, words):
+    write_tiny_bert(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=words):
+        load_bert(tmp_path)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused(tmp_path):
+    write_tiny_bert(tmp_path)
+    rewrite_config(tmp_path, num_attention_heads=3)
+    with pytest.raises(InputError, match="num_heads"):
+        load_bert(tmp_path)
 
 
 def test_half_precision_weights_become_float32(tmp_path):

@@ -17,6 +17,13 @@ def test_lines_are_read_back_and_later_ones_replace_earlier(tmp_path):
     assert entries[1]["loss"] == 1.0
 
 
+def test_a_line_cut_off_by_a_kill_does_not_swallow_the_next(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 10, "kind": "train", "lo')
+    with MetricWriter(tmp_path) as writer:
+        writer.write(10, "dev", {"RR": 0.9})
+    assert [entry["RR"] for entry in read_metrics(tmp_path)] == [0.9]
+
+
 def test_a_number_that_is_none_becomes_null(tmp_path):
     with MetricWriter(tmp_path) as writer:
         writer.write(1, "train", {"loss": float("nan")})

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from retrieval_jax.errors import InputError, one_screen_errors
-from retrieval_jax.runs import create_run, open_run
+from retrieval_jax.runs import create_run, open_run, provenance_record
+from retrieval_jax.sharding import MeshConfig
 from retrieval_jax.training import TrainingConfig
 
 CONFIG = TrainingConfig()
@@ -42,6 +43,19 @@ def test_another_configuration_data_or_package_is_refused_with_the_difference(tm
         create_run(tmp_path, "other", CONFIG, "abc")
 
 
+def test_what_does_not_change_the_result_may_change_on_resume(tmp_path):
+    create_run(tmp_path, "toy", CONFIG, "abc")
+    other = dataclasses.replace(
+        CONFIG, mesh=MeshConfig(data=2, model=4), profile=True, keep=5, tensorboard=True
+    )
+    create_run(tmp_path, "toy", other, "abc")
+
+
+def test_provenance_does_without_git(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert provenance_record("abc")["git_revision"] is None
+
+
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(InputError, match="not empty"):
@@ -74,3 +88,16 @@ def test_commands_show_input_errors_on_one_screen(capsys):
         main()
     assert exit_info.value.code == 2
     assert capsys.readouterr().err == "error: the problem\nthe remedy\n"
+
+
+def test_commands_show_files_that_cannot_be_written_on_one_screen(capsys):
+    @one_screen_errors
+    def main():
+        raise PermissionError(13, "Permission denied", "runs/first")
+
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: runs/first: Permission denied\n")
+    assert "Traceback" not in err

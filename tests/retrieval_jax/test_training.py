@@ -232,6 +232,51 @@ def test_not_a_number_stops_with_the_steps_and_saves_nothing_after(tmp_path):
         assert None not in json.loads(line).values()
 
 
+def test_a_measure_that_is_no_number_stops_the_run():
+    with pytest.raises(TrainingDivergedError, match="RR on dev is nan at step 8"):
+        train(ToyTask(measures=[float("nan")]), CONFIG, show_progress=False)
+
+
+def test_an_early_stop_logs_its_last_interval(tmp_path):
+    config = dataclasses.replace(CONFIG, evaluate_every=3, log_every=100, patience=1)
+    task = ToyTask(measures=[0.5, 0.4])
+    train(task, config, run_folder(tmp_path, config), show_progress=False)
+    assert [(e["step"], e["kind"]) for e in read_metrics(tmp_path)] == [
+        (3, "dev"),
+        (6, "dev"),
+        (6, "train"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["steps", "batch_size", "log_every", "evaluate_every", "keep"])
+def test_counts_below_one_are_refused(name):
+    with pytest.raises(InputError, match=f"training.{name} is 0"):
+        TrainingConfig(**{name: 0})
+
+
+def test_several_processes_are_refused(monkeypatch):
+    monkeypatch.setattr("jax.process_count", lambda: 2)
+    with pytest.raises(InputError, match="2 processes"):
+        train(ToyTask(), CONFIG, show_progress=False)
+
+
+def test_a_run_of_eight_devices_goes_on_with_two(tmp_path, monkeypatch):
+    eight = dataclasses.replace(CONFIG, mesh=MeshConfig(data=8))
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 13)
+        train(ToyTask(), eight, run_folder(tmp_path / "a", eight), show_progress=False)
+    two = make_mesh(MeshConfig(data=2), jax.devices()[:2])
+    config = dataclasses.replace(CONFIG, mesh=MeshConfig(data=2))
+    run = run_folder(tmp_path / "a", config)
+    resumed = train(ToyTask(), config, run, mesh=two, show_progress=False)
+    whole = train(ToyTask(), eight, show_progress=False)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+        jax.device_get(resumed.params),
+        jax.device_get(whole.params),
+    )
+
+
 def test_batch_that_the_mesh_cannot_split_is_refused():
     config = dataclasses.replace(CONFIG, batch_size=12, mesh=MeshConfig(data=8))
     with pytest.raises(InputError, match="batch of 12 cannot be split over 8"):
