@@ -194,6 +194,7 @@ def print_table(results: Mapping, corpus: EntityCorpus) -> None:
             f"test {row['measure']}: {row['first']} - {row['second']} = {row['difference']:+.3f}"
             f" (95 % interval {low:+.3f} to {high:+.3f}, Holm-corrected p = {row['p_holm']:.4f})",
             highlight=False,
+            soft_wrap=True,
         )
 
 
