@@ -14,7 +14,7 @@ many texts. So the ratio to `train_step` says how many times what the step eats 
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -100,13 +100,14 @@ def peer_side(
     """As `our_side`, by torch's DataLoader."""
     from torch.utils.data import DataLoader  # pyright: ignore[reportMissingImports]
 
-    def tokenize_batch(batch: list[str]) -> dict:
+    def tokenize_batch(batch: list[str]) -> Any:
         return tokenizer(
             batch, truncation=True, max_length=max_length, padding=True, return_tensors="pt"
         )
 
+    dataset: Any = list(texts)  # any sequence will do
     loader = DataLoader(
-        list(texts), batch_size, shuffle=True, drop_last=True, collate_fn=tokenize_batch
+        dataset, batch_size, shuffle=True, drop_last=True, collate_fn=tokenize_batch
     )
 
     def run() -> np.ndarray:

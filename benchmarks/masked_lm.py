@@ -107,7 +107,8 @@ def prepare(command: Command) -> measure.Comparison:
     encoder = load_pretrained(command.encoder, hidden_dropout=0.0, attention_dropout=0.0)
     texts = reviews.read_sentences(command.reviews, command.texts * command.batches)
     table = tokenize(texts, encoder.tokenizer, command.max_length)
-    masked, labels = mask_pieces(table, encoder.tokenizer.mask_token_id)
+    mask_id: Any = encoder.tokenizer.mask_token_id
+    masked, labels = mask_pieces(table, mask_id)
     batches = np.arange(len(texts)).reshape(-1, command.texts)
     head = fresh_params(Bert(encoder.config, with_mlm_head=True), jax.random.key(0))["mlm_head"]
     params = encoder.params | {"mlm_head": head}

@@ -4,6 +4,7 @@ It has what makes such a loop fast: fused AdamW, scaled-dot-product attention, n
 set to None.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -122,7 +123,7 @@ def make_stepper(
             loss = loss_of(batch)
             optimizer.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, OPTIMIZER.clip_norm)
+            torch.nn.utils.clip_grad_norm_(parameters, OPTIMIZER.clip_norm or math.inf)
             optimizer.step()
             losses.append(loss.detach())
         return torch.stack(losses).numpy()

@@ -177,7 +177,7 @@ def _significance(
 def print_table(results: Mapping, corpus: EntityCorpus) -> None:
     """Prints the comparison."""
     table = Table(title=f"Zero-shot ranking: {corpus.summary}")
-    table.add_column("system")
+    table.add_column("system", no_wrap=True)
     for split in SPLITS:
         for measure in MEASURES:
             table.add_column(f"{split} {measure}", justify="right")
