@@ -1,7 +1,7 @@
 """The README's first command: an entity model on real text, trained and evaluated in minutes.
 
 COMMAND   python -m experiments.quickstart
-TIME      at most 8 minutes
+TIME      about 4 minutes, at most 8
 HARDWARE  2 CPU cores
 SCORE     experiments/results/docent_quickstart.json
 

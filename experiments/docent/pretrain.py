@@ -1,7 +1,7 @@
 """Pre-trains DocEnt-Dual on the documents of entities.
 
 COMMAND   python -m experiments.docent.pretrain --preset small --run runs/docent
-TIME      small: about 25 minutes, smoke: half a minute
+TIME      small: about 20 minutes, smoke: half a minute
 HARDWARE  small, smoke: 2 CPU cores; paper: accelerators
 SCORE     see experiments.docent.zero_shot_ranking
 
