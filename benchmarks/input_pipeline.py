@@ -51,6 +51,7 @@ class Command:
 
 def prepare(command: Command) -> measure.Comparison:
     """Reads the sentences and names the sides."""
+    # Here, so that its import is no part of its memory.
     import torch  # noqa: F401  # pyright: ignore[reportMissingImports]
 
     encoder = load_pretrained(command.encoder, hidden_dropout=0.0, attention_dropout=0.0)

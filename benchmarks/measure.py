@@ -114,22 +114,10 @@ def compare(
     checked = comparison.check({side: first.outcome for side, first in firsts.items()})
     times = _take_turns({side: run for side, (run, _) in sides.items()}, options.repeats)
 
+    results = _summary(times, {side: items for side, (_, items) in sides.items()})
+    for side, peak in peaks.items():
+        results[side]["peak_mib"] = round(peak)
     ours = next(iter(sides))
-    median = {side: statistics.median(run.wall for run in runs) for side, runs in times.items()}
-    pace = {side: median[side] / items for side, (_, items) in sides.items()}
-    results = {}
-    for side, runs in times.items():
-        results[side] = {
-            "items_per_second": round(1 / pace[side], 1),
-            "median_s": round(median[side], 4),
-            "min_s": round(min(run.wall for run in runs), 4),
-            "max_s": round(max(run.wall for run in runs), 4),
-            "median_cpu_s": round(statistics.median(run.cpu for run in runs), 4),
-        }
-        if side in peaks:
-            results[side]["peak_mib"] = round(peaks[side])
-        if side != ours:
-            results[side]["ratio"] = round(pace[side] / pace[ours], 3)
     provenance = provenance_record(comparison.data["fingerprint"])
     provenance["versions"] |= {
         package: importlib.metadata.version(package) for package in comparison.packages
@@ -141,7 +129,7 @@ def compare(
         "threads": options.threads,
         "repeats": options.repeats,
         "sides": results,
-        "compile_s": round(firsts[ours].wall - median[ours], 2),
+        "compile_s": round(firsts[ours].wall - results[ours]["median_s"], 2),
         **checked,
         "load_average": round(load, 2),
         **provenance,
@@ -219,6 +207,28 @@ def _timed(run: Callable[[], np.ndarray]) -> _Timed:
     wall, cpu = time.perf_counter(), time.process_time()
     outcome = run()
     return _Timed(outcome, time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def _summary(
+    times: Mapping[str, list[_Timed]], items: Mapping[str, int]
+) -> dict[str, dict[str, float]]:
+    """Statistics of each side's runs; the first side is ours."""
+    medians = {side: statistics.median(run.wall for run in runs) for side, runs in times.items()}
+    pace = {side: median / items[side] for side, median in medians.items()}
+    ours, *peers = times
+    summary = {
+        side: {
+            "items_per_second": round(1 / pace[side], 1),
+            "median_s": round(medians[side], 4),
+            "min_s": round(min(run.wall for run in runs), 4),
+            "max_s": round(max(run.wall for run in runs), 4),
+            "median_cpu_s": round(statistics.median(run.cpu for run in runs), 4),
+        }
+        for side, runs in times.items()
+    }
+    for peer in peers:
+        summary[peer]["ratio"] = round(pace[peer] / pace[ours], 3)
+    return summary
 
 
 def _take_turns(

@@ -1,5 +1,6 @@
 """What a run tells: metrics as JSON lines, TensorBoard when asked, progress on the screen."""
 
+import contextlib
 import json
 import logging
 import math
@@ -10,6 +11,8 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from retrieval_jax.errors import InputError
 
 
 class MetricWriter:
@@ -22,7 +25,7 @@ class MetricWriter:
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "metrics.jsonl"
+        path = self._path = folder / "metrics.jsonl"
         cut_off = path.is_file() and not path.read_bytes().endswith(b"\n")
         self._lines = path.open("a", encoding="utf-8")
         if cut_off:  # by the end of an earlier process: what follows gets a line of its own
@@ -34,12 +37,23 @@ class MetricWriter:
             self._board = SummaryWriter(str(folder / "tensorboard"))
 
     def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
-        """Writes the values of one step; `kind` is "train" or "dev"."""
+        """Writes the values of one step; `kind` is "train" or "dev".
+
+        Raises:
+            InputError: the file takes no more.
+        """
         # JSON has no NaN: null says that there is no number.
         finite = {n: v if math.isfinite(v) else None for n, v in values.items()}
         line = {"step": step, "kind": kind, "time": round(time.time(), 3), **finite}
-        self._lines.write(json.dumps(line) + "\n")
-        self._lines.flush()
+        try:
+            self._lines.write(json.dumps(line) + "\n")
+            self._lines.flush()
+        except OSError as error:
+            raise InputError(
+                f"{self._path} cannot be written: {error.strerror}",
+                "Is the disk full? Once there is room, the same command goes on from the last"
+                " checkpoint.",
+            ) from error
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(f"{kind}/{name}", value, step)
@@ -55,7 +69,9 @@ class MetricWriter:
         traceback: TracebackType | None,
     ) -> None:
         """Closes the files."""
-        self._lines.close()
+        # What could not be written before cannot be now; the first error is the one to show.
+        with contextlib.suppress(*(() if error is None else (OSError,))):
+            self._lines.close()
         if self._board is not None:
             self._board.close()
 

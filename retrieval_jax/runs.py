@@ -45,10 +45,20 @@ class RunFolder:
         return self.path / "plots"
 
     def write_json(self, name: str, values: Any) -> None:
-        """Writes `values` as the folder's file `name`, whole or not at all."""
+        """Writes `values` as the folder's file `name`, whole or not at all.
+
+        Raises:
+            InputError: it cannot be written.
+        """
         partial = self.path / f"{name}.partial"
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-        partial.replace(self.path / name)
+        try:
+            partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+            partial.replace(self.path / name)
+        except OSError as error:
+            raise InputError(
+                f"{self.path / name} cannot be written: {error.strerror}",
+                "Is the disk full, or the folder read-only?",
+            ) from error
 
     def read_json(self, name: str) -> Any:
         """Reads the folder's file `name`.
