@@ -11,7 +11,7 @@ from benchmarks.measure import Side
 from retrieval_jax.bert import Bert, pool
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 from retrieval_jax.optimizers import OptimizerConfig, make_optimizer
-from retrieval_jax.packing import Placement, padded_rows, place, row_width
+from retrieval_jax.packing import Placement, place, round_up, row_width
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, TokenTable
 from retrieval_jax.pretrained import PretrainedBert
@@ -85,19 +85,19 @@ def placer(lengths: np.ndarray, batches: np.ndarray) -> Callable[[], Iterator[Pl
     """Makes a function that places the texts of one batch after the other in rows.
 
     `pipeline.text_batches` also balances the batches' lengths, so that they have one shape. Here
-    the batches are given: the fewest rows of any count as usual, and fuller ones get more.
+    the batches are given: rows are rounded up by a sixteenth at most, so that shapes stay few.
 
     Args:
         lengths: int `[texts]`.
         batches: int `[batches, size]`, the texts of each batch.
     """
     width = row_width(lengths)
-    usual = min(place(lengths[texts], width).num_rows for texts in batches)
+    fewest = min(place(lengths[texts], width).num_rows for texts in batches)
 
     def place_all() -> Iterator[Placed]:
         for texts in batches:
             placement = place(lengths[texts], width)
-            num_rows = padded_rows(placement.num_rows, usual, multiple=1)
+            num_rows = round_up(placement.num_rows, max(fewest // 16, 1))
             yield texts, placement, (num_rows, width)
 
     return place_all

@@ -1,5 +1,6 @@
 """What a task gives the training loop, the state that training changes, and one step of it."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -18,6 +19,10 @@ from retrieval_jax.errors import InputError
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params, flatten, unflatten
 from retrieval_jax.sharding import DATA, Rules, shardings
+
+# XLA's CPU compiler would start what it can as early as it can, which undoes rematerialisation and
+# leaves the caches. (Measured: a step of BERT takes a seventh less memory and time.)
+CPU_COMPILER_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
 # Name -> (sum of values, count): sums of both merge to the right mean across batches and devices.
 Metrics = dict[str, tuple[jax.Array, jax.Array]]
@@ -190,10 +195,12 @@ def make_train_step(
 
     placed = jax.tree.map(lambda leaf: leaf.sharding, shapes)
     replicated = NamedSharding(mesh, PartitionSpec())
-    step_whole = jax.jit(whole, donate_argnums=0, out_shardings=(placed, replicated))
+    options = CPU_COMPILER_OPTIONS if mesh.devices.flat[0].platform == "cpu" else None
+    jit = functools.partial(jax.jit, compiler_options=options)
+    step_whole = jit(whole, donate_argnums=0, out_shardings=(placed, replicated))
     sum_shardings = (placed.params, replicated)
-    first = jax.jit(gradients, out_shardings=sum_shardings)
-    further = jax.jit(accumulate, donate_argnums=1, out_shardings=sum_shardings)
+    first = jit(gradients, out_shardings=sum_shardings)
+    further = jit(accumulate, donate_argnums=1, out_shardings=sum_shardings)
     finish = jax.jit(apply_mean, donate_argnums=0, out_shardings=(placed, replicated))
 
     def train_step(
