@@ -22,7 +22,6 @@ import tyro
 
 from benchmarks import measure, reviews
 from retrieval_jax.encoding import encode, jit_encoder
-from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.losses import l2_normalize
 from retrieval_jax.pipeline import tokenize
 from retrieval_jax.pretrained import DEFAULT_ENCODER, PretrainedBert, load_pretrained
@@ -123,12 +122,5 @@ def check_cosines(vectors: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return {"least_cosine": {side: round(cosine, 6) for side, cosine in least.items()}}
 
 
-@one_screen_errors
-def main() -> None:
-    """Measures as the command line says."""
-    command = tyro.cli(Command, prog="python -m benchmarks.encode", description=__doc__)
-    measure.compare("encode", prepare, command, command.options)
-
-
 if __name__ == "__main__":
-    main()
+    measure.command_line("encode", prepare, Command, __doc__)

@@ -21,7 +21,6 @@ import tyro
 from transformers import PreTrainedTokenizerBase
 
 from benchmarks import measure, ours, reviews
-from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.pipeline import TokenTable, text_batches, tokenize
 from retrieval_jax.pretrained import DEFAULT_ENCODER, load_pretrained
 
@@ -117,12 +116,5 @@ def peer_side(
     return measure.Side(run, len(loader) * batch_size)
 
 
-@one_screen_errors
-def main() -> None:
-    """Measures as the command line says."""
-    command = tyro.cli(Command, prog="python -m benchmarks.input_pipeline", description=__doc__)
-    measure.compare("input_pipeline", prepare, command, command.options)
-
-
 if __name__ == "__main__":
-    main()
+    measure.command_line("input_pipeline", prepare, Command, __doc__)

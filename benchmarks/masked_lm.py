@@ -25,7 +25,6 @@ import tyro
 
 from benchmarks import measure, ours, reviews
 from retrieval_jax.bert import Bert, BertConfig
-from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.huggingface import save_bert
 from retrieval_jax.losses import weighted_mean
 from retrieval_jax.params import Params
@@ -202,12 +201,5 @@ def our_side(
     return measure.Side(lambda: step(map(pack, place_all())), batches.size)
 
 
-@one_screen_errors
-def main() -> None:
-    """Measures as the command line says."""
-    command = tyro.cli(Command, prog="python -m benchmarks.masked_lm", description=__doc__)
-    measure.compare("masked_lm", prepare, command, command.options)
-
-
 if __name__ == "__main__":
-    main()
+    measure.command_line("masked_lm", prepare, Command, __doc__)

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import tyro
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.runs import provenance_record
 
 C = TypeVar("C")
@@ -74,6 +75,17 @@ class Comparison(NamedTuple):
 
 class DisagreementError(AssertionError):
     """Two sides did not compute the same, so their times mean nothing."""
+
+
+@one_screen_errors
+def command_line(
+    name: str, prepare: Callable[[C], Comparison], command_type: type[C], description: str | None
+) -> None:
+    """Measures as the command line says; `command_type` has the field `options: Options`."""
+    command: Any = tyro.cli(
+        command_type, prog=f"python -m benchmarks.{name}", description=description
+    )
+    compare(name, prepare, command, command.options)
 
 
 def compare(

@@ -23,7 +23,6 @@ import numpy as np
 import tyro
 
 from benchmarks import measure, ours, reviews
-from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.pipeline import TokenTable, tokenize
 from retrieval_jax.pretrained import DEFAULT_ENCODER, load_pretrained
 
@@ -91,12 +90,5 @@ def check_losses(losses: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return measure.check_losses({side: losses[side] for side in ("ours", "torch")})
 
 
-@one_screen_errors
-def main() -> None:
-    """Measures as the command line says."""
-    command = tyro.cli(Command, prog="python -m benchmarks.train_sentences", description=__doc__)
-    measure.compare("train_sentences", prepare, command, command.options)
-
-
 if __name__ == "__main__":
-    main()
+    measure.command_line("train_sentences", prepare, Command, __doc__)

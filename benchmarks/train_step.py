@@ -18,7 +18,6 @@ import numpy as np
 import tyro
 
 from benchmarks import measure, ours
-from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.pipeline import TokenTable
 from retrieval_jax.pretrained import DEFAULT_ENCODER, load_pretrained
 
@@ -72,12 +71,5 @@ def prepare(command: Command) -> measure.Comparison:
     )
 
 
-@one_screen_errors
-def main() -> None:
-    """Measures as the command line says."""
-    command = tyro.cli(Command, prog="python -m benchmarks.train_step", description=__doc__)
-    measure.compare("train_step", prepare, command, command.options)
-
-
 if __name__ == "__main__":
-    main()
+    measure.command_line("train_step", prepare, Command, __doc__)

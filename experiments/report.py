@@ -1,22 +1,24 @@
-"""Writes the tables of the README from the results that runs have left.
+"""Writes the tables of the README from the results that runs and benchmarks have left.
 
 COMMAND   python -m experiments.report
 TIME      a second
 
-Each table stands between `<!-- results: NAME -->` and `<!-- end -->`, where NAME is a file of
-`experiments/results`. A test fails when the README says otherwise than the results.
+Each table stands between `<!-- results: NAME -->` or `<!-- benchmarks -->` and `<!-- end -->`,
+where NAME is a file of `experiments/results`; the benchmarks are all of `benchmarks/results`. A
+test fails when the README says otherwise than the results.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from retrieval_jax.errors import InputError, one_screen_errors
 
 ROOT = Path(__file__).parent.parent
 README, RESULTS = ROOT / "README.md", Path(__file__).parent / "results"
-BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BENCHMARKS = ROOT / "benchmarks" / "results"
+BLOCK = re.compile(r"(<!-- (?:results: ([\w-]+)|benchmarks) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(results: Mapping) -> str:
@@ -47,7 +49,26 @@ def _cell(value: Mapping[str, float]) -> str:
     return f"{value['mean']:.3f}{spread}"
 
 
-def fill(readme: str, results: Path = RESULTS) -> str:
+def benchmark_table(records: Sequence[Mapping]) -> str:
+    """Markdown of benchmarks: a row for each peer, ours beside it."""
+    lines = [
+        "| benchmark | peer | ours, items/s | peer, items/s | ratio | peak MiB | compile, s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for record in records:
+        (_, ours), *peers = record["sides"].items()
+        settings = ", ".join(f"{k} {v}" for k, v in record["settings"].items() if k != "encoder")
+        for name, peer in peers:
+            memory = f"{ours['peak_mib']} / {peer['peak_mib']}" if "peak_mib" in ours else ""
+            rates = f"{ours['items_per_second']:,.0f} | {peer['items_per_second']:,.0f}"
+            lines.append(
+                f"| {record['benchmark']}: {settings} | {name} | {rates} | {peer['ratio']:.2f}"
+                f" | {memory} | {record['compile_s']:.1f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def fill(readme: str, results: Path = RESULTS, benchmarks: Path = BENCHMARKS) -> str:
     """Replaces every results block of a Markdown text.
 
     Raises:
@@ -55,6 +76,10 @@ def fill(readme: str, results: Path = RESULTS) -> str:
     """
 
     def block(match: re.Match[str]) -> str:
+        if match[2] is None:
+            paths = sorted(benchmarks.glob("*.json"))
+            records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+            return match[1] + benchmark_table(records) + match[3]
         path = results / f"{match[2]}.json"
         if not path.is_file():
             raise InputError(f"no results file {path.name}", "Run its experiment with --results.")

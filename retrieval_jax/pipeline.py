@@ -2,7 +2,11 @@
 
 import dataclasses
 import functools
+import hashlib
+import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import grain
@@ -14,6 +18,8 @@ from retrieval_jax.errors import InputError
 from retrieval_jax.packing import Placement, pack, padded_rows, place, row_width
 
 Batch = dict[str, np.ndarray]
+CALL_SETTINGS = ("truncation", "padding")  # of a tokenizer's JSON
+IDS_FILE, LENGTHS_FILE = "input_ids.npy", "lengths.npy"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +42,64 @@ class TokenTable:
 
 
 def tokenize(
-    texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int
+    texts: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    folder: Path | None = None,
 ) -> TokenTable:
-    """Tokenises texts, cut to `max_length` word pieces."""
-    input_ids = np.zeros((len(texts), max_length), np.int32)
+    """Tokenises texts, cut to `max_length` word pieces.
+
+    Args:
+        texts: the texts.
+        tokenizer: adds [CLS] and [SEP].
+        max_length: word pieces.
+        folder: where to keep tables on disk, each in a folder named by what it was made of. Then
+            the result is memory-mapped, so that only the rows in use take memory, and the same
+            texts are tokenised once.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    if folder is None:
+        input_ids = np.zeros((len(texts), max_length), np.int32)
+        lengths = _fill(input_ids, texts, tokenizer, max_length)
+        width = max(int(lengths.max(initial=1)), 1)
+        return TokenTable(input_ids[:, :width].copy(), lengths)
+    kept = folder / _content_name(texts, tokenizer, max_length)
+    if not kept.is_dir():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as unfinished:
+                _write(Path(unfinished), texts, tokenizer, max_length)
+                # Whole or not at all, also where several processes do the same.
+                Path(unfinished).rename(kept)
+        except OSError as error:
+            if not kept.is_dir():
+                raise InputError(
+                    f"tokenised texts cannot be kept in {folder}: {error}",
+                    "Make room, or give another folder.",
+                ) from error
+    input_ids = np.load(kept / IDS_FILE, mmap_mode="r", allow_pickle=False)
+    return TokenTable(input_ids, np.load(kept / LENGTHS_FILE, allow_pickle=False))
+
+
+def _write(
+    folder: Path, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> None:
+    shape = (len(texts), max_length)
+    input_ids = np.lib.format.open_memmap(folder / IDS_FILE, "w+", np.int32, shape)
+    lengths = _fill(input_ids, texts, tokenizer, max_length)
+    input_ids.flush()
+    np.save(folder / LENGTHS_FILE, lengths, allow_pickle=False)
+
+
+def _fill(
+    input_ids: np.ndarray,
+    texts: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+) -> np.ndarray:
+    """Writes word pieces into zeros `[texts, max_length]`; gives int32 lengths `[texts]`."""
     lengths = np.zeros(len(texts), np.int32)
     chunk = 4096  # bounds the memory of Python lists
     for start in range(0, len(texts), chunk):
@@ -49,8 +109,18 @@ def tokenize(
         for row, ids in enumerate(pieces, start):  # pyright: ignore[reportArgumentType]
             input_ids[row, : len(ids)] = ids
             lengths[row] = len(ids)
-    width = max(int(lengths.max(initial=1)), 1)
-    return TokenTable(input_ids[:, :width].copy(), lengths)
+    return lengths
+
+
+def _content_name(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> str:
+    """Name of a folder: SHA-256 of texts, tokenizer and length."""
+    backend: Any = tokenizer.backend_tokenizer
+    # But for what calls leave in it.
+    kept = {k: v for k, v in json.loads(backend.to_str()).items() if k not in CALL_SETTINGS}
+    digest = hashlib.sha256(json.dumps([max_length, kept]).encode())
+    for text in texts:
+        digest.update(b"\0" + text.encode())
+    return digest.hexdigest()[:32]
 
 
 class ShuffledBatches:

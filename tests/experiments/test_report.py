@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.report import README, fill, table
+from experiments.report import README, benchmark_table, fill, table
 from retrieval_jax.errors import InputError
 
 RESULTS = {
@@ -29,7 +29,8 @@ RESULTS = {
 
 def test_the_readme_agrees_with_the_results():
     readme = README.read_text(encoding="utf-8")
-    assert readme.count("<!-- results:") == readme.count("<!-- end -->") > 0
+    blocks = readme.count("<!-- results:") + readme.count("<!-- benchmarks -->")
+    assert blocks == readme.count("<!-- end -->") > 0
     assert fill(readme) == readme, "run python -m experiments.report"
 
 
@@ -58,3 +59,24 @@ def test_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
 def test_absent_results_are_named(tmp_path):
     with pytest.raises(InputError, match=r"toy\.json"):
         fill("<!-- results: toy -->\n<!-- end -->", tmp_path)
+
+
+def test_a_benchmark_has_a_row_for_each_peer(tmp_path):
+    record = {
+        "benchmark": "encode",
+        "settings": {"encoder": "MiniLM", "texts": 500},
+        "sides": {
+            "ours": {"items_per_second": 1234.5, "peak_mib": 100},
+            "torch": {"items_per_second": 617.2, "peak_mib": 90, "ratio": 2.0},
+            "loop": {"items_per_second": 400.0, "peak_mib": 300, "ratio": 3.086},
+        },
+        "compile_s": 1.23,
+    }
+    rows = [
+        "| encode: texts 500 | torch | 1,234 | 617 | 2.00 | 100 / 90 | 1.2 |",
+        "| encode: texts 500 | loop | 1,234 | 400 | 3.09 | 100 / 300 | 1.2 |",
+    ]
+    assert benchmark_table([record]).splitlines()[2:] == rows
+    (tmp_path / "encode.json").write_text(json.dumps(record))
+    filled = fill("<!-- benchmarks -->\nold\n<!-- end -->\n", benchmarks=tmp_path)
+    assert filled.splitlines()[3:] == [*rows, "<!-- end -->"]

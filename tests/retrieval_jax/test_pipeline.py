@@ -37,6 +37,39 @@ def test_tokenize_cuts_and_pads(tmp_path):
     np.testing.assert_array_equal(table.input_ids[1, 3:], 0)
 
 
+def test_tokens_kept_on_disk_are_those_in_memory_and_made_once(tmp_path, monkeypatch):
+    config = write_tiny_bert(tmp_path, words=("fast", "fourier"))
+    tokenizer = load_tokenizer(tmp_path, config)
+    texts = ["fast fourier", "a", "fast fast fast fast fast"] * 2000  # more than one chunk
+    kept = tokenize(texts, tokenizer, 6, tmp_path / "tokens")
+    in_memory = tokenize(texts, tokenizer, 6)
+    assert isinstance(kept.input_ids, np.memmap)
+    np.testing.assert_array_equal(kept.input_ids, in_memory.input_ids)
+    np.testing.assert_array_equal(kept.lengths, in_memory.lengths)
+    batches = [next(text_batches(table, {}, 64, seed=1)) for table in (kept, in_memory)]
+    np.testing.assert_array_equal(batches[0]["input_ids"], batches[1]["input_ids"])
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval_jax.pipeline._fill", None)  # nothing is tokenised again
+        again = tokenize(texts, tokenizer, 6, tmp_path / "tokens")
+    np.testing.assert_array_equal(again.input_ids, kept.input_ids)
+    for changed, length in ((texts[1:], 6), (texts, 5)):
+        tokenize(changed, tokenizer, length, tmp_path / "tokens")
+    assert len(list((tmp_path / "tokens").iterdir())) == 3
+
+
+def test_an_interrupted_tokenisation_leaves_nothing_that_passes_for_a_table(tmp_path, monkeypatch):
+    config = write_tiny_bert(tmp_path)
+    tokenizer = load_tokenizer(tmp_path, config)
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            tokenize(["a b"], tokenizer, 6, tmp_path / "tokens")
+    assert list((tmp_path / "tokens").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be kept"):
+        tokenize(["a b"], tokenizer, 6, tmp_path / "file")
+
+
 def take(iterator, number):
     return list(itertools.islice(iterator, number))
 
