@@ -8,6 +8,7 @@ import dataclasses
 from typing import Literal
 
 from retrieval_jax.bert import Dtype, Pooling, Remat
+from retrieval_jax.errors import InputError
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
@@ -18,13 +19,20 @@ class DataConfig:
     """Which documents.
 
     Attributes:
-        packages: installed libraries whose docstrings are read (builder `python_api`).
+        source: builder of the data set.
+        packages: `python_api`: installed libraries whose docstrings are read.
+        folder: film data: where the source files lie; None = the folder of the source's name in the
+            one that the environment variable RETRIEVAL_DATA names.
+        keep_names: film data: leave the films' names in their reviews, to see what they are worth.
         entities: keep only that many entities, chosen by a hash of their names; None = all.
         sentences_per_entity: keep at most that many sentences of each; None = all.
         max_length: word pieces a sentence is cut to.
     """
 
+    source: Literal["python_api", "imdb_movielens", "amazon_movielens"] = "python_api"
     packages: tuple[str, ...] = ("numpy", "scipy", "jax")
+    folder: str | None = None
+    keep_names: bool = False
     entities: int | None = None
     sentences_per_entity: int | None = None
     max_length: int = 64
@@ -39,25 +47,35 @@ class DataConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """DocEnt-Dual.
+    """Which of the DocEnt models, and how it starts.
 
     Attributes:
+        kind: DocEnt-Dual, -Full or -Hybrid (section 2 of the paper).
         encoder: BERT folder, package or hub name to start from.
         layers: use only the first layers of it; None = all.
         dtype: of the encoder's computation; bfloat16 on accelerators.
         remat: what of a layer the backward pass recomputes, for memory (`BertConfig`).
         scan_layers: compile one layer and scan over it.
-        pooling: how a sentence becomes a vector.
+        pooling: how a sentence becomes a vector (of Full: for the start of its table only).
         dropout: replaces both of the encoder's dropout rates; None = as the encoder's folder says.
         entity_init: rows of the entity table at the start: random; the mean of the entity's
-            sentence vectors; or that mean, fitted with the encoder frozen.
+            sentence vectors; or that mean, fitted with the encoder frozen. Full's are then brought
+            to the length of word vectors.
         fit_epochs: passes over the sentence vectors when the table is fitted.
         fit_learning_rate: peak rate of that fit.
-        temperature: divides the cosine in P(e | s).
+        temperature: divides the cosine in P(e | s) of Dual and Hybrid; Full has none.
         learn_temperature: train it, starting there, as RELIC does.
-        negatives: denominator of P(e | s): the entities of the batch, or all entities.
+        negatives: denominator of P(e | s): the entities of the batch, or all entities; Full has
+            all.
+        mlm_weight: lambda, the weight of the masked words' loss of Full and Hybrid.
+        word_mask_rate: share of word pieces that these two mask.
+        entity_mask_rate: share of texts whose entity Full masks.
+
+    Raises:
+        InputError: a rate or weight out of range.
     """
 
+    kind: Literal["dual", "full", "hybrid"] = "dual"
     encoder: str = DEFAULT_ENCODER
     layers: int | None = None
     dtype: Dtype = "float32"
@@ -71,6 +89,17 @@ class ModelConfig:
     temperature: float = 0.05
     learn_temperature: bool = True
     negatives: Literal["in_batch", "all"] = "all"
+    mlm_weight: float = 1.0
+    word_mask_rate: float = 0.15
+    entity_mask_rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuses shares that are none."""
+        for name in ("word_mask_rate", "entity_mask_rate"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(f"model.{name} is {getattr(self, name)}", "Give a share up to 1.")
+        if self.mlm_weight < 0:
+            raise InputError(f"model.mlm_weight is {self.mlm_weight}", "Give 0 or more.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,17 +1,73 @@
 """The corpus that a configuration names."""
 
+import os
 from pathlib import Path
 
 from docent_jax.config import DataConfig
-from docent_jax.datasets import python_api
+from docent_jax.datasets import film_builders, python_api
+from docent_jax.datasets.builders import read_corpus
 from docent_jax.datasets.corpus import EntityCorpus
+from docent_jax.datasets.films import FilmData
+from docent_jax.datasets.tags import TagVotes
+from retrieval_jax.errors import InputError
+
+DATA_VARIABLE = "RETRIEVAL_DATA"
+_FILM_BUILDERS = {
+    "imdb_movielens": film_builders.ImdbMovielens,
+    "amazon_movielens": film_builders.AmazonMovielens,
+}
 
 
 def load_documents(config: DataConfig, data_dir: Path) -> EntityCorpus:
     """Builds the documents that a configuration names below `data_dir`, or finds them there.
 
     Raises:
-        InputError: a package that is not installed or has no docstrings.
+        InputError: a package that is not installed or has no docstrings; source files of films that
+            are missing or cannot be read.
     """
-    corpus = python_api.load_corpus(python_api.prepare(config.packages, data_dir))
-    return corpus.subset(config.entities, config.sentences_per_entity)
+    if config.source == "python_api":
+        builder = python_api.prepare(config.packages, data_dir)
+    else:
+        builder = _prepared_films(config, data_dir)
+    return read_corpus(builder).subset(config.entities, config.sentences_per_entity)
+
+
+def load_films(config: DataConfig, data_dir: Path) -> FilmData:
+    """Builds the films that a configuration names, with their tags, or finds them there.
+
+    They are those of `load_documents`, in the same order.
+
+    Raises:
+        InputError: the configuration names no film data; its files are missing or cannot be read.
+    """
+    films = film_builders.load_film_data(_prepared_films(config, data_dir))
+    return films.subset(config.entities, config.sentences_per_entity)
+
+
+def load_tags(config: DataConfig, data_dir: Path) -> TagVotes:
+    """The tags of the films that `load_documents` gives, by the ids that they have there.
+
+    Raises:
+        InputError: as `load_films`.
+    """
+    return load_films(config, data_dir).tags
+
+
+def _prepared_films(config: DataConfig, data_dir: Path) -> film_builders.FilmBuilder:
+    if config.source not in _FILM_BUILDERS:
+        raise InputError(
+            f"`{config.source}` has no films and no tags.",
+            f"Set `data.source` to {' or '.join(_FILM_BUILDERS)}.",
+        )
+    folder = config.folder
+    if folder is None:
+        parent = os.environ.get(DATA_VARIABLE)
+        if parent is None:
+            raise InputError(
+                f"There is no folder to read `{config.source}` from.",
+                f"Give it as `data.folder`, or in {DATA_VARIABLE} the folder that holds a folder "
+                f"{config.source}.",
+            )
+        folder = str(Path(parent) / config.source)
+    builder = _FILM_BUILDERS[config.source]
+    return film_builders.prepare(builder, folder, data_dir, config.keep_names)

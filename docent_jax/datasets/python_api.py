@@ -10,15 +10,14 @@ import importlib.metadata
 import importlib.util
 import itertools
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
-import numpy as np
 import tensorflow_datasets as tfds
 
-from docent_jax.datasets.corpus import EntityCorpus, Query, stable_hash
+from docent_jax.datasets.builders import CorpusBuilder, query_and_alias_rows
+from docent_jax.datasets.corpus import EntityCorpus, stable_hash
 from docent_jax.datasets.documents import entity_corpus
 from docent_jax.datasets.public_objects import collect
 from retrieval_jax.errors import InputError
@@ -80,30 +79,14 @@ def _version(package: str, distributions: Mapping[str, Sequence[str]]) -> str:
     return sources.hexdigest()[:12]
 
 
-class PythonApi(tfds.core.GeneratorBasedBuilder):
-    """Functions and classes of installed packages, described by their docstrings.
+class PythonApi(CorpusBuilder):
+    """Public functions and classes of installed Python packages, described by their docstrings."""
 
-    Splits: `train` (sentences, entity by entity), `dev` and `test` (queries, once per answering
-    entity) and `aliases` (further paths of entities). `info.metadata` is the data card.
-    """
-
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "First version."}
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Public functions and classes of Python packages, by their docstrings.",
-            features=tfds.features.FeaturesDict(
-                {
-                    "entity_id": np.int32,
-                    "entity": tfds.features.Text(),
-                    "text": tfds.features.Text(),
-                }
-            ),
-            disable_shuffling=True,
-            metadata=tfds.core.MetadataDict(),
-        )
+    VERSION = tfds.core.Version("2.0.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {
+        "1.0.0": "First version.",
+        "2.0.0": "Rows hold the ids of queries, and many sentences.",
+    }
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         del dl_manager
@@ -113,27 +96,9 @@ class PythonApi(tfds.core.GeneratorBasedBuilder):
                 "Build it by `docent_jax.datasets.python_api.prepare(packages, data_dir)`.",
             )
         corpus = _collect_corpus(self.builder_config.packages)
-        assert isinstance(self.info.metadata, dict)
-        self.info.metadata.update(corpus.card)
-        splits = {
-            "train": list(zip(corpus.sentence_entities.tolist(), corpus.sentences, strict=True)),
-            "aliases": [(e, alias) for e, names in enumerate(corpus.aliases) for alias in names],
-            **{
-                split: [(entity, query.text) for query in queries for entity in query.entity_ids]
-                for split, queries in corpus.queries.items()
-            },
-        }
-        return {
-            split: self._generate_examples(corpus.entities, rows)
-            for split, rows in splits.items()
-            if rows
-        }
-
-    def _generate_examples(
-        self, entities: Sequence[str], rows: Sequence[tuple[int, str]]
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        for key, (entity_id, text) in enumerate(rows):
-            yield key, {"entity_id": entity_id, "entity": entities[entity_id], "text": text}
+        sentences = zip(corpus.sentence_entities.tolist(), corpus.sentences, strict=True)
+        rows = query_and_alias_rows(corpus.queries, corpus.aliases)
+        return self._splits(corpus.entities, sentences, rows, corpus.card)
 
 
 def _collect_corpus(packages: Sequence[str]) -> EntityCorpus:
@@ -174,38 +139,3 @@ def prepare(packages: Sequence[str], data_dir: str | Path) -> PythonApi:
     )
     builder.download_and_prepare()
     return builder
-
-
-def load_corpus(builder: tfds.core.DatasetBuilder) -> EntityCorpus:
-    """Reads a prepared data set into memory."""
-    train = _rows(builder, "train")
-    names = {entity_id: entity for entity_id, entity, _ in train}
-    aliases: list[list[str]] = [[] for _ in names]
-    for entity_id, _, alias in _rows(builder, "aliases"):
-        aliases[entity_id].append(alias)
-    queries = {}
-    for split in ("dev", "test"):
-        answers: defaultdict[str, list[int]] = defaultdict(list)
-        for entity_id, _, text in _rows(builder, split):
-            answers[text].append(entity_id)
-        queries[split] = tuple(
-            Query(names[entity_ids[0]], text, tuple(entity_ids))
-            for text, entity_ids in answers.items()
-        )
-    return EntityCorpus(
-        entities=tuple(names.values()),
-        sentences=tuple(text for _, _, text in train),
-        sentence_entities=np.array([entity_id for entity_id, _, _ in train], np.int32),
-        queries=queries,
-        aliases=tuple(map(tuple, aliases)),
-        card=dict(builder.info.metadata or {}),
-    )
-
-
-def _rows(builder: tfds.core.DatasetBuilder, split: str) -> list[tuple[int, str, str]]:
-    """Entity id, entity and text of each row; no rows for a split that was empty."""
-    if split not in builder.info.splits:
-        return []
-    source = cast(Any, builder).as_data_source(split)
-    rows = source.__getitems__(range(len(source)))  # In bulk: several times faster than one by one.
-    return [(int(row["entity_id"]), row["entity"].decode(), row["text"].decode()) for row in rows]

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import scipy
 
+from docent_jax.datasets.builders import read_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.documents import MIN_SENTENCES, entity_corpus
 from docent_jax.datasets.public_objects import collect
-from docent_jax.datasets.python_api import PythonApi, load_corpus, prepare, python_api_config
+from docent_jax.datasets.python_api import PythonApi, prepare, python_api_config
 from retrieval_jax.errors import InputError
 
 FUNCTION = '''
@@ -50,7 +51,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_built_corpus_is_read_back_whole(site: Path, tmp_path: Path) -> None:
     builder = prepare(["fruit"], tmp_path / "data")
-    corpus = load_corpus(builder)
+    corpus = read_corpus(builder)
     assert corpus.entities == ("fruit.fig", "fruit.kiwi", "fruit.plum")
     assert corpus.aliases == (("fruit.apple",), (), ())
     assert corpus.sentences[0] == "The first part of figfig is here."
@@ -67,10 +68,13 @@ def test_rows_are_array_records_in_entity_order(site: Path, tmp_path: Path) -> N
     features = cast(Any, builder.info.features)
     assert features["entity_id"].np_dtype == np.int32
     source = cast(Any, builder).as_data_source("train")
-    assert len(source) == 15
-    row = source[5]
-    assert (row["entity"], row["text"]) == (b"fruit.kiwi", b"The first part of kiwikiwi is here.")
-    assert row["entity_id"] == 1
+    assert len(source) == 3
+    row = source[1]
+    assert (row["entity"], row["entity_id"]) == (b"fruit.kiwi", 1)
+    assert row["text"].decode().split("\n") == [
+        f"The {part} part of kiwikiwi is here."
+        for part in ("first", "second", "third", "fourth", "fifth")
+    ]
 
 
 def test_a_prepared_data_set_is_reused(
@@ -80,7 +84,7 @@ def test_a_prepared_data_set_is_reused(
     monkeypatch.delattr(PythonApi, "_split_generators")
     second = prepare(["fruit", "fruit"], tmp_path / "data")
     assert second.data_dir == first.data_dir
-    assert load_corpus(second).fingerprint == load_corpus(first).fingerprint
+    assert read_corpus(second).fingerprint == read_corpus(first).fingerprint
 
 
 def test_a_changed_package_is_another_data_set(site: Path, tmp_path: Path) -> None:
@@ -89,7 +93,7 @@ def test_a_changed_package_is_another_data_set(site: Path, tmp_path: Path) -> No
         file.write(FUNCTION.format(name="pear", about="pearpear"))
     builder = prepare(["fruit"], tmp_path / "data")
     assert builder.data_dir != before
-    assert "fruit.pear" in load_corpus(builder).entities
+    assert "fruit.pear" in read_corpus(builder).entities
 
 
 def test_the_name_tells_packages_and_versions() -> None:

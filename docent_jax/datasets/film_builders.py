@@ -1,0 +1,259 @@
+"""tensorflow-datasets builders of films: `imdb_movielens` and `amazon_movielens`.
+
+Nothing is downloaded: licences want a person to fetch the files. They are read from the folder that
+the configuration names, and what to put there is said where it is missing.
+"""
+
+import abc
+import contextlib
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from docent_jax.datasets.acl_imdb import ARCHIVE, read_acl_imdb
+from docent_jax.datasets.amazon import MAPPING, REDDIT, read_amazon
+from docent_jax.datasets.builders import (
+    CorpusBuilder,
+    Row,
+    query_and_alias_rows,
+    read_corpus,
+    read_rows,
+)
+from docent_jax.datasets.films import FilmData, FilmSource, PreparedFilms, prepared_films
+from docent_jax.datasets.imdb_folder import REVIEWS, read_imdb_folder
+from docent_jax.datasets.tags import TagVotes
+from retrieval_jax.errors import InputError
+
+MOVIELENS = "ml-*.zip"
+AMAZON_REVIEWS = ("reviews_Movies_and_TV.json*", "Movies_and_TV.json*", "Movies_and_TV_5.json*")
+_FINGERPRINTED = 1 << 16
+
+
+@dataclasses.dataclass(eq=False)
+class FilmConfig(tfds.core.BuilderConfig):
+    """Which files; made by `prepare`, whose name tells their contents.
+
+    Attributes:
+        folder: where the source files lie.
+        keep_names: leave the films' names in their reviews.
+        processes: how many to prepare with; None = one per available core.
+    """
+
+    folder: str = ""
+    keep_names: bool = False
+    processes: int | None = None
+
+
+class FilmBuilder(CorpusBuilder, skip_registration=True):
+    """Base of the builders of films.
+
+    Besides the splits of `CorpusBuilder` there are `films` (the source's id as text, MovieLens' as
+    key, by entity), `tags` (tag as text, user as key) and `vocabulary` (the closed one's tags).
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "First version."}
+
+    @classmethod
+    @abc.abstractmethod
+    def source_files(cls, folder: Path) -> list[Path]:
+        """The files of a folder that are read.
+
+        Raises:
+            InputError: one is missing; says what to fetch and where to put it.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def read_source(cls, folder: Path) -> FilmSource:
+        """Opens the files of a folder."""
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
+        del dl_manager
+        config = self.builder_config
+        if not isinstance(config, FilmConfig):
+            raise InputError(
+                f"`{self.name}` is not told which folder to read.",
+                "Build it by `docent_jax.datasets.film_builders.prepare(builder, folder, "
+                "data_dir)`.",
+            )
+        with contextlib.ExitStack() as stack:
+            source = self.read_source(Path(config.folder))
+            films = stack.enter_context(
+                prepared_films(
+                    source, config.keep_names, config.processes, Path(self.data_dir).parent
+                )
+            )
+            sentences = _with_files(stack.pop_all(), films)
+        return self._splits(films.entities, sentences, _rows(films), films.card)
+
+
+class ImdbMovielens(FilmBuilder):
+    """Films by their IMDb reviews (Maas et al., 2011), with the tags of MovieLens' users."""
+
+    @classmethod
+    def source_files(cls, folder: Path) -> list[Path]:
+        """The joined folder's files, or the publishers' two archives."""
+        if (folder / REVIEWS).is_file():
+            names = (REVIEWS, "movies.tsv", "tags.tsv.xz", "genome_tags.tsv", "queries.jsonl.xz")
+            return [_found(folder, name, cls._remedy(folder)) for name in names]
+        return [_found(folder, name, cls._remedy(folder)) for name in (ARCHIVE, MOVIELENS)]
+
+    @classmethod
+    def read_source(cls, folder: Path) -> FilmSource:
+        """Opens the joined folder, or the publishers' two archives."""
+        files = cls.source_files(folder)
+        return read_imdb_folder(folder) if files[0].name == REVIEWS else read_acl_imdb(*files)
+
+    @staticmethod
+    def _remedy(folder: Path) -> str:
+        return (
+            f"Put into {folder} either {REVIEWS}, movies.tsv, tags.tsv.xz, genome_tags.tsv and "
+            "queries.jsonl.xz, or the publishers' files: "
+            f"{ARCHIVE} (https://ai.stanford.edu/~amaas/data/sentiment/, SHA-256 c40f74a18d3b61f9"
+            "0feba1e17730e0d38e8b97c05fde7008942e91923d1658fe) and ml-25m.zip (https://files."
+            "grouplens.org/datasets/movielens/ml-25m.zip, SHA-256 8b21cfb7eb1706b4ec0aac894368d90a"
+            "cf26ebdfb6aced3ebd4ad5bd1eb9c6aa)."
+        )
+
+
+class AmazonMovielens(FilmBuilder):
+    """Films by their Amazon reviews, with the tags of MovieLens' users and Reddit's requests."""
+
+    @classmethod
+    def source_files(cls, folder: Path) -> list[Path]:
+        """Reviews, mapping, MovieLens, and the requests where they are there."""
+        remedy = (
+            f"Put into {folder}: reviews_Movies_and_TV.json.gz (2014, https://jmcauley.ucsd.edu/"
+            "data/amazon/) or Movies_and_TV.json.gz (2018, https://nijianmo.github.io/amazon/); "
+            f"{MAPPING} (v1.tar.gz at https://storage.googleapis.com/gresearch/docent/, unpacked); "
+            "ml-25m.zip or ml-latest.zip (https://grouplens.org/datasets/movielens/); and, for "
+            f"queries, {REDDIT} (https://github.com/urikz/docent, branch gh-pages, folder "
+            "docent/reddit)."
+        )
+        reviews = next(
+            (p for pattern in AMAZON_REVIEWS for p in sorted(folder.glob(pattern))), None
+        )
+        if reviews is None:
+            raise InputError(f"{folder} holds no {AMAZON_REVIEWS[0]}.", remedy)
+        files = [reviews, *(_found(folder, name, remedy) for name in (MAPPING, MOVIELENS))]
+        return [*files, *folder.glob(REDDIT)]
+
+    @classmethod
+    def read_source(cls, folder: Path) -> FilmSource:
+        """Opens the files."""
+        return read_amazon(*cls.source_files(folder))
+
+
+def _with_files(files: contextlib.ExitStack, films: PreparedFilms) -> Iterator[tuple[int, str]]:
+    """The sentences; the temporary files that they are read from go with the last one."""
+    with files:
+        yield from films.sentences()
+
+
+def _found(folder: Path, pattern: str, remedy: str) -> Path:
+    """The file of that name; of several the last, as in ml-20m.zip and ml-25m.zip."""
+    files = sorted(folder.glob(pattern))
+    if not files:
+        raise InputError(f"{folder} holds no {pattern}.", remedy)
+    return files[-1]
+
+
+def _fingerprint(files: Sequence[Path]) -> str:
+    """Tells contents apart without reading gigabytes: names, sizes, beginnings and ends."""
+    digest = hashlib.sha256()
+    for path in files:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            digest.update(f"{path.name} {size}\n".encode() + file.read(_FINGERPRINTED))
+            file.seek(max(0, size - _FINGERPRINTED))
+            digest.update(file.read())
+    return digest.hexdigest()[:12]
+
+
+def _rows(films: PreparedFilms) -> dict[str, list[Row]]:
+    tags = films.tags
+    columns = (tags.entity_ids, tags.tag_ids, tags.user_ids)
+    return {
+        **query_and_alias_rows(films.queries, films.aliases),
+        "films": [
+            Row(entity, film_id, "" if movie is None else str(movie))
+            for entity, (film_id, movie) in enumerate(
+                zip(films.documents.film_ids, films.movielens_ids, strict=True)
+            )
+        ],
+        "tags": [
+            Row(entity, tags.tags[tag], str(user))
+            for entity, tag, user in zip(*(column.tolist() for column in columns), strict=True)
+        ],
+        # Of no entity; the feature wants a number.
+        "vocabulary": [Row(0, tag) for tag in films.vocabulary],
+    }
+
+
+def prepare(
+    builder: type[FilmBuilder],
+    folder: str | Path,
+    data_dir: str | Path,
+    keep_names: bool = False,
+    processes: int | None = None,
+) -> FilmBuilder:
+    """Builds a data set below `data_dir`, or finds it there; prints its card when it is built.
+
+    Args:
+        builder: which.
+        folder: where its source files lie.
+        data_dir: the folder of tensorflow-datasets.
+        keep_names: leave the films' names in their reviews.
+        processes: how many to use; None = one per available core.
+
+    Raises:
+        InputError: a source file is missing or cannot be read.
+    """
+    fingerprint = _fingerprint(builder.source_files(Path(folder)))
+    config = FilmConfig(
+        name=f"names-{'kept' if keep_names else 'removed'}-{fingerprint}",
+        folder=str(folder),
+        keep_names=keep_names,
+        processes=processes,
+    )
+    prepared = builder(config=config, data_dir=str(data_dir), file_format="array_record")
+    is_new = not Path(prepared.data_dir).exists()
+    prepared.download_and_prepare()
+    if is_new:
+        print("\n".join(_card_lines(prepared)))
+    return prepared
+
+
+def _card_lines(builder: FilmBuilder) -> Iterator[str]:
+    yield f"{builder.info.full_name}: {builder.data_dir}"
+    for rule, count in sorted((builder.info.metadata or {}).items()):
+        yield f"  {rule}: {count:,}"
+
+
+def load_film_data(builder: tfds.core.DatasetBuilder) -> FilmData:
+    """Reads a prepared data set into memory."""
+    corpus = read_corpus(builder)
+    films = list(read_rows(builder, "films"))
+    rows = list(read_rows(builder, "tags"))
+    vocabulary = tuple(row.text for row in read_rows(builder, "vocabulary"))
+    known = set(vocabulary)
+    tags = (*vocabulary, *sorted({row.text for row in rows} - known))
+    tag_ids = {tag: i for i, tag in enumerate(tags)}
+    return FilmData(
+        corpus=corpus,
+        film_ids=tuple(row.text for row in films),
+        movielens_ids=tuple(int(row.key) if row.key else None for row in films),
+        tags=TagVotes(
+            tags=tags,
+            entity_ids=np.array([row.entity_id for row in rows], np.int32),
+            tag_ids=np.array([tag_ids[row.text] for row in rows], np.int32),
+            user_ids=np.array([int(row.key) for row in rows], np.int32),
+        ),
+        vocabulary=vocabulary,
+    )

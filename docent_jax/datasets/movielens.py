@@ -1,0 +1,98 @@
+"""MovieLens as GroupLens ships it: a zip of films, links, tags and the tag genome."""
+
+import contextlib
+import csv
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from docent_jax.datasets.films import Film
+from docent_jax.datasets.tags import normal_tag
+from docent_jax.datasets.text_files import checked_rows, integer, require_file
+from retrieval_jax.errors import InputError
+
+_REMEDY = "Fetch ml-25m.zip (or ml-latest.zip) from https://grouplens.org/datasets/movielens/."
+
+
+class MovieLens:
+    """Tables in a MovieLens zip; nothing is unpacked to disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the file to see what it holds.
+
+        Raises:
+            InputError: it is not there, or no zip.
+        """
+        self.path = require_file(path, _REMEDY)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = archive.namelist()
+        except zipfile.BadZipFile as error:
+            raise InputError(f"{path} is no zip file ({error}).", _REMEDY) from None
+        self._members = {PurePosixPath(member).name: member for member in members}
+
+    def films(self) -> dict[int, Film]:
+        """MovieLens id -> film."""
+        rows = self._rows("movies.csv", ("movieId",), ("title",))
+        return {movie: Film(title, movie) for (movie,), (title,) in rows}
+
+    def imdb_ids(self) -> dict[int, int]:
+        """MovieLens id -> IMDb number."""
+        return {movie: imdb for (movie, imdb), _ in self._rows("links.csv", ("movieId", "imdbId"))}
+
+    def tags(self) -> Iterator[tuple[int, str, str]]:
+        """MovieLens id, tag and user of each application."""
+        for (movie,), (tag, user) in self._rows("tags.csv", ("movieId",), ("tag", "userId")):
+            yield movie, tag, user
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """The tags of the tag genome; none where the zip has no genome."""
+        if "genome-tags.csv" not in self._members:
+            return ()
+        return tuple(normal_tag(tag) for _, (tag,) in self._rows("genome-tags.csv", (), ("tag",)))
+
+    def genome_scores(
+        self, movielens_ids: Sequence[int | None], vocabulary: Sequence[str]
+    ) -> np.ndarray:
+        """The genome's relevance of tags to films, float32 [films, tags]; NaN where it has none.
+
+        Raises:
+            InputError: the zip has no genome scores.
+        """
+        tag_ids = {tag: i for i, tag in enumerate(vocabulary)}
+        columns = {
+            number: tag_ids.get(normal_tag(tag))
+            for (number,), (tag,) in self._rows("genome-tags.csv", ("tagId",), ("tag",))
+        }
+        films = {movie: i for i, movie in enumerate(movielens_ids) if movie is not None}
+        scores = np.full((len(movielens_ids), len(vocabulary)), np.nan, np.float32)
+        rows = self._rows("genome-scores.csv", ("movieId", "tagId"), ("relevance",))
+        for (movie, tag_id), (relevance,) in rows:
+            film, column = films.get(movie), columns.get(tag_id)
+            if film is not None and column is not None:
+                scores[film, column] = float(relevance)
+        return scores
+
+    def _rows(
+        self, name: str, numbers: Sequence[str], texts: Sequence[str] = ()
+    ) -> Iterator[tuple[list[int], list[str]]]:
+        """The columns of whole numbers and of texts, row by row, streamed out of the zip."""
+        if name not in self._members:
+            raise InputError(f"{self.path} holds no {name}.", _REMEDY)
+        source = f"{self.path}:{name}"
+        with contextlib.ExitStack() as stack:
+            archive = stack.enter_context(zipfile.ZipFile(self.path))
+            member = stack.enter_context(archive.open(self._members[name]))
+            lines = io.TextIOWrapper(member, encoding="utf-8", errors="replace", newline="")
+            try:
+                for line, row in checked_rows(csv.reader(lines), source, (*numbers, *texts)):
+                    yield (
+                        [integer(row, column, source, line) for column in numbers],
+                        [row[column] for column in texts],
+                    )
+            except (zipfile.BadZipFile, zlib.error, csv.Error, EOFError) as error:
+                raise InputError(f"{source} is damaged ({error}).", _REMEDY) from None

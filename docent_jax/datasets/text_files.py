@@ -1,0 +1,245 @@
+"""Lines of text files as publishers ship them: plain, gzip or xz, now and then damaged."""
+
+import csv
+import json
+import logging
+import lzma
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from retrieval_jax.errors import InputError
+
+_CHUNK = 1 << 16
+# Bytes: text without an end of line must not fill the memory.
+_MAX_LINE = 1 << 26
+_GZIP_MEMBER = b"\x1f\x8b\x08"
+_log = logging.getLogger(__name__)
+
+
+def require_file(path: Path, remedy: str) -> Path:
+    """The path of a file that is there.
+
+    Raises:
+        InputError: it is not, with the remedy.
+    """
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.", remedy)
+    return path
+
+
+def read_lines(path: Path, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+    """Numbers (from 1) and texts of the lines that can be read, without their ends.
+
+    Streams: memory does not grow with the file. What is damaged is logged and counted: where a
+    gzip or xz stream breaks, the text before it is kept, and reading goes on at the next member of
+    a gzip file that has several. Bytes that are no UTF-8 become U+FFFD.
+
+    Raises:
+        InputError: a line is longer than 64 MiB.
+    """
+    number = 0
+    rest = b""
+    for chunk in _decompressed(path, counts):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            number += 1
+            yield number, _decoded(line, path, number, counts)
+        if len(rest) > _MAX_LINE:
+            raise InputError(
+                f"{path}, line {number + 1}: longer than {_MAX_LINE >> 20} MiB.",
+                "Give a text file of lines.",
+            )
+    if rest:
+        yield number + 1, _decoded(rest, path, number + 1, counts)
+
+
+def read_json_lines(path: Path, counts: Counter[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and objects of a file with one JSON object a line.
+
+    Raises:
+        InputError: a line that is none.
+    """
+    for number, line in read_lines(path, counts):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path}, line {number}: not JSON ({error}).",
+                "Fetch the file again; it holds one JSON object a line.",
+            ) from None
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path}, line {number}: a JSON {type(row).__name__}, not an object.",
+                "Fetch the file again; it holds one JSON object a line.",
+            )
+        yield number, row
+
+
+def read_table(
+    path: Path, columns: Sequence[str], counts: Counter[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line numbers and rows of a tab separated table without quoting, with a header.
+
+    Raises:
+        InputError: a column is missing, or a row has another number of fields than the header.
+    """
+    lines = read_lines(path, counts)
+    texts = (line.rstrip("\r") for _, line in lines)
+    yield from checked_rows(
+        csv.reader(texts, delimiter="\t", quoting=csv.QUOTE_NONE), path, columns
+    )
+
+
+def checked_rows(
+    reader: Iterator[list[str]], source: object, columns: Sequence[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line numbers and rows of a table whose first row is its header.
+
+    Args:
+        reader: of the csv module.
+        source: names the table in errors.
+        columns: which must be there.
+
+    Raises:
+        InputError: one is missing, or a row has another number of fields than the header.
+    """
+    header = next(reader, [])
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise InputError(
+            f"{source}, line 1: the header has no column {', '.join(missing)}; it reads "
+            f"{', '.join(header)[:200]!r}.",
+            "Give the file as its publisher ships it.",
+        )
+    for number, fields in enumerate(reader, 2):
+        if len(fields) != len(header):
+            raise InputError(
+                f"{source}, line {number}: {len(fields)} fields where the header has "
+                f"{len(header)}.",
+                "Fetch the file again, or mend the line.",
+            )
+        yield number, dict(zip(header, fields, strict=True))
+
+
+def integer(row: Mapping[str, Any], field: str, source: object, number: int) -> int:
+    """A field of a row as a whole number.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = row.get(field)
+    try:
+        if isinstance(value, int | str) and not isinstance(value, bool):
+            return int(value)
+    except ValueError:
+        pass
+    raise InputError(
+        f"{source}, line {number}: {field} is {value!r}, not a whole number.",
+        "Fetch the file again, or mend the line.",
+    )
+
+
+def _decoded(line: bytes, path: Path, number: int, counts: Counter[str]) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if not counts["lines with bytes that are not UTF-8"]:
+            _log.warning("%s, line %d: %s; such bytes become U+FFFD", path, number, error)
+        counts["lines with bytes that are not UTF-8"] += 1
+        return line.decode("utf-8", errors="replace")
+
+
+def _decompressed(path: Path, counts: Counter[str]) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        magic = file.read(6)
+        file.seek(0)
+        if magic.startswith(_GZIP_MEMBER[:2]):
+            yield from _gunzipped(file, path, counts)
+        elif magic == b"\xfd7zXZ\x00":
+            yield from _unxzipped(file, path, counts)
+        else:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+
+
+def _damage(path: Path, offset: int, error: object, counts: Counter[str]) -> None:
+    counts["damaged places in compressed files"] += 1
+    _log.warning("%s is damaged at byte %d (%s); the text before it is kept", path, offset, error)
+
+
+def _unxzipped(file: BinaryIO, path: Path, counts: Counter[str]) -> Iterator[bytes]:
+    with lzma.open(file) as stream:
+        while True:
+            try:
+                chunk = stream.read(_CHUNK)
+            except (lzma.LZMAError, EOFError) as error:
+                _damage(path, file.tell(), error, counts)
+                return
+            if not chunk:
+                return
+            yield chunk
+
+
+def _gunzipped(file: BinaryIO, path: Path, counts: Counter[str]) -> Iterator[bytes]:
+    """The members of a gzip file one after another; each starts at `offset`."""
+    offset: int | None = 0
+    damaged_at: int | None = None
+    while offset is not None:
+        file.seek(offset)
+        decompressor = zlib.decompressobj(wbits=31)
+        any_text = False
+        while not decompressor.eof:
+            position = file.tell()
+            compressed = file.read(_CHUNK)
+            before = decompressor.copy()
+            try:
+                if not compressed:
+                    raise zlib.error("the file ends in the middle")
+                text = decompressor.decompress(compressed)
+            except zlib.error as error:
+                text, good = _up_to_the_damage(before, compressed)
+                yield text
+                if any_text or text or damaged_at is None:
+                    damaged_at = position + good
+                    _damage(path, damaged_at, error, counts)
+                    # The half line must not join the first of the next member.
+                    yield b"\n"
+                offset = _next_member(file, max(damaged_at, offset + 1))
+                break
+            any_text = any_text or bool(text)
+            yield text
+        else:
+            offset = _next_member(file, file.tell() - len(decompressor.unused_data))
+            if damaged_at is not None and offset is not None:
+                _log.warning("%s: reading went on at a later member", path)
+
+
+def _up_to_the_damage(decompressor: Any, compressed: bytes) -> tuple[bytes, int]:
+    """What can be decompressed, and the number of bytes that it was in."""
+    texts = []
+    for i in range(len(compressed)):
+        try:
+            texts.append(decompressor.decompress(compressed[i : i + 1]))
+        except zlib.error:
+            return b"".join(texts), i
+    return b"".join(texts), len(compressed)
+
+
+def _next_member(file: BinaryIO, start: int) -> int | None:
+    """Where the next gzip member from `start` on begins, if there is one."""
+    file.seek(start)
+    tail = b""
+    position = start
+    while chunk := file.read(_CHUNK):
+        window = tail + chunk
+        found = window.find(_GZIP_MEMBER)
+        if found >= 0:
+            return position - len(tail) + found
+        tail = window[-2:]
+        position += len(chunk)
+    return None
