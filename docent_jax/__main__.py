@@ -3,12 +3,12 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
 
-from docent_jax.inference import load, print_answers
+from docent_jax.inference import load, print_answers, write_word2vec
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 
@@ -45,15 +45,18 @@ class Encode:
 
 @dataclasses.dataclass(frozen=True)
 class Entities:
-    """Save the entity vectors as a NumPy file of float32 `[entities, dim]`, with their names.
+    """Save the entity vectors with their names.
 
     Attributes:
         run: run folder of a trained model.
-        output: file to write; the names go beside it, one a line, as `.txt`.
+        output: file to write.
+        format: a NumPy file of float32 `[entities, dim]`, with the names beside it as `.txt`, one a
+            line; or word2vec's text format, names and vectors in one file.
     """
 
     run: Path
     output: Path
+    format: Literal["npy", "word2vec"] = "npy"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +94,8 @@ def main() -> None:
                 raise InputError(f"no such file: {command.input}", "Give a text file.")
             texts = command.input.read_text(encoding="utf-8").splitlines()
             np.save(command.output, ranker.encode(texts), allow_pickle=False)
+        case Entities(format="word2vec"):
+            write_word2vec(command.output, ranker.entities, ranker.entity_vectors)
         case Entities():
             np.save(command.output, ranker.entity_vectors, allow_pickle=False)
             names = "".join(f"{name}\n" for name in ranker.entities)

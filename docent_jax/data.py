@@ -1,13 +1,18 @@
 """From entity documents to arrays: tokenised sentences and queries."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from docent_jax.datasets.corpus import EntityCorpus
 from retrieval_jax.encoding import EncodeBatch, encode
+from retrieval_jax.masking import check_mask_token
 from retrieval_jax.pipeline import TokenTable, tokenize
+
+# Pieces that DocEnt-Full puts before a text: the place of the entity and [SEP].
+ENTITY_PIECES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +40,38 @@ class EncodedCorpus:
 
 
 def tokenize_corpus(
-    corpus: EntityCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int
+    corpus: EntityCorpus,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    entity_places: bool = False,
 ) -> EncodedCorpus:
-    """Tokenises sentences and queries, cut to `max_length` word pieces."""
+    """Tokenises sentences and queries, cut to `max_length` word pieces.
+
+    With `entity_places` each stands after the place of its entity, as `tokenize_after_entities`
+    gives it to DocEnt-Full.
+
+    Raises:
+        InputError: `entity_places`, and a vocabulary without [MASK].
+    """
+    tokenize_texts = tokenize_after_entities if entity_places else tokenize
     return EncodedCorpus(
         corpus,
-        tokenize(corpus.sentences, tokenizer, max_length),
+        tokenize_texts(corpus.sentences, tokenizer, max_length),
         {
-            split: tokenize([query.text for query in queries], tokenizer, max_length)
+            split: tokenize_texts([query.text for query in queries], tokenizer, max_length)
             for split, queries in corpus.queries.items()
         },
     )
+
+
+def tokenize_after_entities(
+    texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> TokenTable:
+    """Tokenises texts as [CLS] [MASK] [SEP] text [SEP], `max_length` and two pieces at most.
+
+    Raises:
+        InputError: a vocabulary without [MASK].
+    """
+    check_mask_token(tokenizer)
+    before = f"{tokenizer.mask_token}{tokenizer.sep_token}"
+    return tokenize([before + text for text in texts], tokenizer, max_length + ENTITY_PIECES)

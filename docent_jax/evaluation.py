@@ -38,11 +38,8 @@ def evaluate_ranking(
     return evaluate(corpus.qrels(split), ranking, measures)
 
 
-def zero_shot_measures(
-    query_vectors: np.ndarray, entity_vectors: np.ndarray, corpus: EntityCorpus, split: str
-) -> dict[str, float]:
-    """The paper's measures of query and entity vectors, `[queries, dim]` and `[entities, dim]`."""
-    scores = cosine_scores(query_vectors, entity_vectors)
+def zero_shot_measures(scores: np.ndarray, corpus: EntityCorpus, split: str) -> dict[str, float]:
+    """The paper's measures of scores `[queries, entities]`."""
     return evaluate_ranking(rank(scores, corpus, split), corpus, split).mean
 
 

@@ -1,7 +1,8 @@
 """Using a trained DocEnt model: `load` a run folder, then encode texts and rank entities."""
 
+import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +13,20 @@ from rich.console import Console
 from rich.table import Table
 
 from docent_jax.config import Config
-from docent_jax.model import entity_vectors
+from docent_jax.data import tokenize_after_entities
+from docent_jax.model import (
+    entity_biases,
+    entity_factors,
+    entity_vectors,
+    jit_text_encoder,
+    make_model,
+    text_factors,
+)
 from docent_jax.pretraining import ENCODER, ENTITIES, PACKAGE, TOKENIZER
 from retrieval_jax.bert import BertConfig
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.config import from_dict
-from retrieval_jax.encoding import encode, jit_encoder
+from retrieval_jax.encoding import encode
 from retrieval_jax.errors import InputError
 from retrieval_jax.huggingface import save_bert
 from retrieval_jax.losses import l2_normalize
@@ -33,7 +42,8 @@ class RankedEntity(NamedTuple):
 
     Attributes:
         entity: its name.
-        score: s(e, s), a cosine.
+        score: s(e, s), a cosine; of DocEnt-Full, whose P(e | s) is a softmax of logits, the logit.
+            An entity of `add_entities` has a bias besides.
     """
 
     entity: str
@@ -49,31 +59,41 @@ class EntityRanker:
     Attributes:
         config: configuration of the run.
         entities: names.
-        entity_vectors: `[entities, dim]` float32, of unit length.
+        entity_vectors: `[entities, dim]` float32; of unit length, but for DocEnt-Full, whose rows
+            are as long as training left them.
     """
 
     def __init__(self, path: Path | str) -> None:
         run, self.config = open_run(path, PACKAGE, Config)
-        self.entities: tuple[str, ...] = tuple(run.read_json(ENTITIES))
+        self._is_full = self.config.model.kind == "full"
+        entities = tuple(run.read_json(ENTITIES))
         bert = from_dict(BertConfig, run.read_json(ENCODER), str(run.path / ENCODER))
         self._bert, self._tokenizer_folder = bert, run.path / TOKENIZER
         self._tokenizer = load_tokenizer(self._tokenizer_folder, bert)
-        params = restore_params(run.path)
-        self._encoder: Params = params["encoder"]
-        run_encoder = jit_encoder(bert, self.config.model.pooling)
-        self._encode_batch = functools.partial(run_encoder, self._encoder)
-        table = l2_normalize(entity_vectors(params, len(self.entities)))
-        self._table: jax.Array = table
-        self.entity_vectors = np.asarray(table)
+        self._params: Params = restore_params(run.path)
+        model = make_model(self.config.model, bert, len(entities))
+        self._encode_batch = functools.partial(jit_text_encoder(model), self._params)
+        table = entity_vectors(self._params, len(entities))
+        self._set_entities(entities, table, entity_biases(self._params, len(entities)))
+
+    def _set_entities(
+        self, names: tuple[str, ...], vectors: jax.Array, biases: jax.Array | None
+    ) -> None:
+        self.entities = names
+        vectors = vectors if self._is_full else l2_normalize(vectors)
+        self.entity_vectors = np.asarray(vectors)
+        self._biases = biases
+        self._factors = entity_factors(vectors, biases)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Encodes texts as f(s), of unit length.
+        """Encodes texts as vectors that are compared with those of entities.
 
         Args:
             texts: cut to the `max_length` of training.
 
         Returns:
-            float32 `[texts, dim]`.
+            float32 `[texts, dim]`: f(s), of unit length; of DocEnt-Full the transformed hidden
+            state at the place of the masked entity.
 
         Raises:
             InputError: no text, or something that is no text.
@@ -82,14 +102,29 @@ class EntityRanker:
         if isinstance(texts, str) or not texts or wrong is not None:
             what = "none" if not texts else repr(texts if wrong is None else texts[wrong])
             raise InputError(f"texts to encode: {what[:80]}", "Give a list of one or more strings.")
-        table = tokenize(texts, self._tokenizer, self.config.data.max_length)
+        tokenize_texts = tokenize_after_entities if self._is_full else tokenize
+        table = tokenize_texts(texts, self._tokenizer, self.config.data.max_length)
         vectors = encode(self._encode_batch, table)
-        return np.asarray(l2_normalize(jnp.asarray(vectors)))
+        return vectors if self._is_full else np.asarray(l2_normalize(jnp.asarray(vectors)))
 
     def export_encoder(self, folder: Path) -> None:
-        """Writes sentence encoder and tokenizer as a BERT folder that transformers opens."""
-        save_bert(folder, self._bert, self._encoder)
+        """Writes sentence encoder and tokenizer as a BERT folder that transformers opens.
+
+        DocEnt-Full's has its MLM head too; Hybrid's head needs entities, so it stays behind.
+        """
+        params = self._params["encoder"]
+        if self._is_full:
+            params = params | {"mlm_head": self._params["word_head"]}
+        save_bert(folder, self._bert, params)
         copy_tokenizer(self._tokenizer_folder, folder)
+
+    def score(self, queries: Sequence[str]) -> np.ndarray:
+        """Scores all entities for queries in plain text, float32 `[queries, entities]`.
+
+        Raises:
+            InputError: as `encode`.
+        """
+        return self._scores(self.encode(queries))
 
     def rank(self, queries: Sequence[str], k: int = 10) -> list[list[RankedEntity]]:
         """Ranks entities for queries in plain text.
@@ -104,11 +139,67 @@ class EntityRanker:
         Raises:
             InputError: as `encode`.
         """
-        scores, indices = top_k(self.encode(queries), self._table, k)
+        scores, indices = top_k(self._text_factors(self.encode(queries)), self._factors, k)
         return [
             [RankedEntity(self.entities[i], float(s)) for i, s in zip(row, row_scores, strict=True)]
             for row, row_scores in zip(np.asarray(indices), np.asarray(scores), strict=True)
         ]
+
+    def _text_factors(self, encoded: np.ndarray) -> jax.Array:
+        return text_factors(jnp.asarray(encoded), self._biases is not None)
+
+    def _scores(self, encoded: np.ndarray) -> np.ndarray:
+        return np.asarray(self._text_factors(encoded)) @ np.asarray(self._factors).T
+
+    def add_entities(self, texts: Mapping[str, Sequence[str]]) -> "EntityRanker":
+        """Adds entities that were unknown in training, from their texts alone.
+
+        Nothing is trained: an entity's vector is the mean of its encoded texts, each of unit
+        length, as long as the known vectors are on average. A bias makes it score on its own texts
+        what the best known entity does, on average: what all encoded texts have in common would
+        otherwise put new entities above or below all known ones.
+
+        Args:
+            texts: name of a new entity -> its texts, one or more.
+
+        Returns:
+            A ranker of the known entities and, after them, the new ones.
+
+        Raises:
+            InputError: nothing to add, a known name, or texts that `encode` refuses.
+        """
+        known = sorted(set(texts) & set(self.entities))
+        if not texts or known:
+            raise InputError(
+                f"entities to add: {', '.join(known)[:80] or 'none'}",
+                "Give one or more names that are not known yet, each with its texts.",
+            )
+        encoded = [self.encode(of_entity) for of_entity in texts.values()]
+        means = [np.asarray(l2_normalize(jnp.asarray(of))).mean(axis=0) for of in encoded]
+        length = np.linalg.norm(self.entity_vectors, axis=1).mean()
+        vectors = length * np.asarray(l2_normalize(jnp.asarray(np.stack(means))))
+        biases = jnp.zeros(len(self.entities)) if self._biases is None else self._biases
+        best_known = [self._scores(of_entity).max(axis=1).mean() for of_entity in encoded]
+        own = [(of @ vector).mean() for of, vector in zip(encoded, vectors, strict=True)]
+        biases = jnp.concatenate([biases, jnp.asarray(np.subtract(best_known, own), jnp.float32)])
+        extended = copy.copy(self)
+        table = jnp.asarray(np.concatenate([self.entity_vectors, vectors]))
+        extended._set_entities((*self.entities, *texts), table, biases)
+        return extended
+
+
+def write_word2vec(path: Path, names: Sequence[str], vectors: np.ndarray) -> None:
+    """Writes vectors in word2vec's text format, exact to float32.
+
+    Args:
+        path: file to write.
+        names: `[n]`; white space, which separates fields, becomes "_".
+        vectors: `[n, dim]` float32.
+    """
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{len(vectors)} {vectors.shape[1]}\n")
+        for name, row in zip(names, vectors.tolist(), strict=True):
+            file.write(f"{'_'.join(name.split())} {' '.join(f'{value:.9g}' for value in row)}\n")
 
 
 def load(path: Path | str) -> EntityRanker:

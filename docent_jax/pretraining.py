@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +12,15 @@ import numpy as np
 
 from docent_jax.baselines import mean_vectors
 from docent_jax.config import Config, ModelConfig
-from docent_jax.data import EncodedCorpus, tokenize_corpus
+from docent_jax.data import ENTITY_PIECES, EncodedCorpus, tokenize_corpus
 from docent_jax.datasets.corpus import EntityCorpus
-from docent_jax.model import Dual, with_spare_rows
-from docent_jax.task import DualTask, TableTask
-from retrieval_jax.bert import stack_layers
+from docent_jax.model import Full, Hybrid, make_model, with_spare_rows
+from docent_jax.task import DualTask, FullTask, HybridTask, TableTask
+from retrieval_jax.bert import BertConfig, stack_layers
 from retrieval_jax.config import to_dict
 from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError
+from retrieval_jax.masking import make_masking
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
 from retrieval_jax.pretrained import PretrainedBert, copy_tokenizer, load_pretrained
@@ -32,11 +34,13 @@ TOKENIZER, ENCODER, ENTITIES = "tokenizer", "encoder.json", "entities.json"
 
 
 def load_encoder(config: ModelConfig) -> PretrainedBert:
-    """Loads the encoder that a configuration starts from."""
+    """Loads the encoder that a configuration starts from; an MLM head only if it has a use."""
     overrides = {name: getattr(config, name) for name in ("dtype", "remat", "scan_layers")}
     if config.dropout is not None:
         overrides |= {"hidden_dropout": config.dropout, "attention_dropout": config.dropout}
-    encoder = load_pretrained(config.encoder, config.layers, **overrides)
+    encoder = load_pretrained(
+        config.encoder, config.layers, mlm_head=config.kind != "dual", **overrides
+    )
     if not config.scan_layers:
         return encoder
     stacked = stack_layers(encoder.params, encoder.config.num_layers)
@@ -49,12 +53,14 @@ def encode_frozen(
     """Encodes all sentences and queries by the untrained encoder.
 
     Returns:
-        Sentence vectors `[sentences, dim]`, and per split query vectors `[queries, dim]`, float32.
+        Sentence vectors `[sentences, dim]`, and per split that has queries their vectors
+        `[queries, dim]`, float32.
     """
     params = jax.tree.map(jnp.asarray, encoder.params)
     encode_batch = functools.partial(jit_encoder(encoder.config, config.pooling), params)
     sentences = encode(encode_batch, data.sentences, progress="encoding sentences")
-    queries = {split: data.encode_queries(split, encode_batch) for split in data.queries}
+    asked = [split for split, queries in data.corpus.queries.items() if queries]
+    queries = {split: data.encode_queries(split, encode_batch) for split in asked}
     return sentences, queries
 
 
@@ -85,13 +91,105 @@ def fit_table(vectors: np.ndarray, data: EncodedCorpus, config: Config) -> np.nd
     return np.asarray(fitted.params["entities"]["embedding"])
 
 
+def start_word_head(encoder: PretrainedBert, kind: Literal["full", "hybrid"]) -> Params:
+    """The word head that training starts from.
+
+    The encoder folder's MLM head if it has one, else one without knowledge: its transform passes
+    hidden states on, so that words are scored by their similarity to the tied word vectors.
+    Hybrid's transform, of [f(s) ; g(e)], starts as that of the sum: g(e) gets a gradient from the
+    first step, and rows are short beside hidden states.
+
+    Args:
+        encoder: loaded with its head.
+        kind: whose head.
+
+    Returns:
+        Float32 parameters of `MaskedTokenHead`.
+    """
+    config = encoder.config
+    dim = config.hidden_size
+    head = encoder.params.get("mlm_head") or {
+        "transform": {"kernel": np.eye(dim, dtype=np.float32), "bias": np.zeros(dim, np.float32)},
+        "norm": {"scale": np.ones(dim, np.float32), "bias": np.zeros(dim, np.float32)},
+        "bias": np.zeros(config.vocab_size, np.float32),
+    }
+    if kind == "full":
+        return head
+    kernel = np.concatenate([head["transform"]["kernel"]] * 2)
+    return head | {"transform": head["transform"] | {"kernel": kernel}}
+
+
+def like_words(table: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Scales a table so that its rows are on average as long as word vectors.
+
+    For `Full`, where both stand in the same place: a layer normalises the sum of such a vector with
+    those of position and segment, and the tied head's logits grow with it.
+
+    Args:
+        table: `[entities, dim]`.
+        words: `[vocab_size, dim]`.
+    """
+    lengths = [np.linalg.norm(vectors, axis=1).mean() for vectors in (words, table)]
+    return (table * (lengths[0] / lengths[1])).astype(np.float32)
+
+
+def start_params(
+    encoder: PretrainedBert, data: EncodedCorpus, config: Config, vectors: Callable[[], np.ndarray]
+) -> Params:
+    """What training starts from, as host arrays; all else is random.
+
+    Args:
+        encoder: as `load_encoder` gives.
+        data: whose entities they are.
+        config: of the run.
+        vectors: gives sentence vectors `[sentences, dim]` of the untrained encoder.
+
+    Returns:
+        The encoder, the word head of Full and Hybrid, and the entity table unless it is random.
+    """
+    model = config.model
+    params: Params = {"encoder": {part: encoder.params[part] for part in ("embeddings", "encoder")}}
+    if model.kind != "dual":
+        params["word_head"] = start_word_head(encoder, model.kind)
+    if model.entity_init == "random":
+        return params
+    if model.entity_init == "mean":
+        table = mean_vectors(vectors(), data.sentence_entities, len(data.corpus.entities))
+    else:
+        table = fit_table(vectors(), data, config)
+    if model.kind == "full":
+        table = like_words(table, encoder.params["embeddings"]["word"]["embedding"])
+    return params | {"entities": {"embedding": with_spare_rows(table)}}
+
+
+def make_task(
+    config: ModelConfig,
+    encoder: PretrainedBert,
+    data: EncodedCorpus,
+    warm_start: Callable[[], Params],
+) -> DualTask | FullTask:
+    """The task that trains the model of a configuration.
+
+    Raises:
+        InputError: Full or Hybrid, and a vocabulary without [MASK].
+    """
+    model = make_model(config, encoder.config, len(data.corpus.entities))
+    if isinstance(model, Full | Hybrid):
+        masking = make_masking(encoder.tokenizer, config.word_mask_rate)
+        weight = config.mlm_weight
+        if isinstance(model, Full):
+            return FullTask(model, data, masking, weight, config.entity_mask_rate, warm_start)
+        return HybridTask(model, data, config.negatives, masking, weight, warm_start)
+    return DualTask(model, data, config.negatives, warm_start)
+
+
 def pretrain(
     config: Config,
     corpus: EntityCorpus,
     path: Path,
     frozen_vectors: Callable[[], np.ndarray] | None = None,
 ) -> tuple[RunFolder, Trained]:
-    """Trains DocEnt-Dual, or takes an interrupted run up where it stopped.
+    """Trains a DocEnt model, or takes an interrupted run up where it stopped.
 
     Args:
         config: what to train and how.
@@ -103,43 +201,46 @@ def pretrain(
         The run folder, ready for `docent_jax.load`, and what training gave.
 
     Raises:
-        InputError: an encoder that cannot be had or is too short for `max_length`, and what
-            `create_run` and `train` refuse.
+        InputError: an encoder that cannot be had, is too short for `max_length`, or lacks what Full
+            or Hybrid needs of it, and what `create_run` and `train` refuse.
     """
     encoder = load_encoder(config.model)
-    positions = encoder.config.max_positions
-    if config.data.max_length > positions:
-        raise InputError(
-            f"data.max_length {config.data.max_length} is more than the {positions} positions of"
-            f" encoder {config.model.encoder!r}",
-            f"Give --data.max-length {positions} or less.",
-        )
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
+    is_full = config.model.kind == "full"
+    _check_lengths(config, encoder.config)
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length, is_full)
+
+    def untrained_vectors() -> np.ndarray:
+        if frozen_vectors is not None:
+            return frozen_vectors()
+        plain = data
+        if is_full:
+            plain = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
+        return encode_frozen(encoder, plain, config.model)[0]
+
+    def warm_start() -> Params:
+        return start_params(encoder, data, config, untrained_vectors)
+
+    task = make_task(config.model, encoder, data, warm_start)
     run = create_run(path, PACKAGE, config, corpus.fingerprint)
     run.write_json(ENTITIES, list(corpus.entities))
     run.write_json(ENCODER, to_dict(encoder.config))
     copy_tokenizer(encoder.folder, path / TOKENIZER)
-
-    def warm_start() -> Params:
-        if config.model.entity_init == "random":
-            return {"encoder": encoder.params}
-        if frozen_vectors is None:
-            vectors, _ = encode_frozen(encoder, data, config.model)
-        else:
-            vectors = frozen_vectors()
-        if config.model.entity_init == "mean":
-            table = mean_vectors(vectors, data.sentence_entities, len(corpus.entities))
-        else:
-            table = fit_table(vectors, data, config)
-        return {"encoder": encoder.params, "entities": {"embedding": with_spare_rows(table)}}
-
-    settings = config.model
-    model = Dual(
-        encoder.config,
-        len(corpus.entities),
-        settings.pooling,
-        settings.temperature,
-        settings.learn_temperature,
-    )
-    task = DualTask(model, data, settings.negatives, warm_start)
     return run, train(task, config.training, run)
+
+
+def _check_lengths(config: Config, encoder: BertConfig) -> None:
+    """Refuses texts that the encoder's tables of positions and segments do not hold."""
+    is_full = config.model.kind == "full"
+    positions = encoder.max_positions - (ENTITY_PIECES if is_full else 0)
+    if config.data.max_length > positions:
+        of = f"the {encoder.max_positions} positions of encoder {config.model.encoder!r}"
+        of += f", of which the entity takes {ENTITY_PIECES}" if is_full else ""
+        raise InputError(
+            f"data.max_length {config.data.max_length} is more than {of}",
+            f"Give --data.max-length {positions} or less.",
+        )
+    if is_full and encoder.type_vocab_size < 2:
+        raise InputError(
+            f"encoder {config.model.encoder!r} knows one segment, DocEnt-Full has two",
+            "Take an encoder of BERT's own kind, or another model.",
+        )

@@ -1,4 +1,4 @@
-"""DocEnt-Dual as tasks of the one training loop."""
+"""The DocEnt models as tasks of the one training loop."""
 
 import functools
 from collections.abc import Callable
@@ -12,9 +12,20 @@ from jax.sharding import PartitionSpec
 
 from docent_jax.data import EncodedCorpus
 from docent_jax.evaluation import zero_shot_measures
-from docent_jax.model import Dual, entity_vectors
-from retrieval_jax.encoding import jit_encoder
-from retrieval_jax.losses import contrastive_loss_from_embeddings
+from docent_jax.model import (
+    Dual,
+    Full,
+    Hybrid,
+    Model,
+    entity_biases,
+    entity_factors,
+    entity_vectors,
+    init_params,
+    jit_text_encoder,
+    text_factors,
+)
+from retrieval_jax.losses import contrastive_loss, contrastive_loss_from_embeddings
+from retrieval_jax.masking import Masking, mask_pieces, masked_piece_loss
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, ShuffledBatches, iterate, text_batches
 from retrieval_jax.sharding import MODEL, Rules
@@ -56,7 +67,51 @@ def entity_loss(
     )
 
 
-class DualTask:
+class EntityTask:
+    """What the tasks of the models share: parameters, batches, zero-shot evaluation.
+
+    Args:
+        model: the model.
+        data: tokenised sentences and dev queries.
+        warm_start: gives host arrays to start from.
+    """
+
+    # The table, and the biases of `Full`.
+    rules: Rules = (("entities/", PartitionSpec(MODEL)),)
+    inseparable: str | None = None
+
+    def __init__(self, model: Model, data: EncodedCorpus, warm_start: Callable[[], Params]) -> None:
+        self.model, self.data = model, data
+        self._warm_start = warm_start
+        self._encode = jit_text_encoder(model)
+
+    def init(self, rng: jax.Array) -> Params:
+        """Fresh parameters of the model."""
+        return init_params(self.model, rng)
+
+    def warm_start(self) -> Params:
+        """What the task was given."""
+        return self._warm_start()
+
+    def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
+        """Shuffled sentences in packed rows."""
+        columns = {"entity_ids": self.data.sentence_entities}
+        return text_batches(self.data.sentences, columns, batch_size, seed)
+
+    def evaluate(self, params: Params) -> dict[str, float]:
+        """Zero-shot ranking of the dev queries; nothing if there are none."""
+        if not self.data.corpus.queries.get("dev"):
+            return {}
+        encode_batch = functools.partial(self._encode, params)
+        encoded = self.data.encode_queries("dev", encode_batch)
+        num_entities = self.model.num_entities
+        biases = entity_biases(params, num_entities)
+        entities = np.asarray(entity_factors(entity_vectors(params, num_entities), biases))
+        queries = np.asarray(text_factors(jnp.asarray(encoded), biases is not None))
+        return zero_shot_measures(queries @ entities.T, self.data.corpus, "dev")
+
+
+class DualTask(EntityTask):
     """Trains encoder and entity table together.
 
     Args:
@@ -66,9 +121,6 @@ class DualTask:
         warm_start: gives host arrays to start from: the encoder, and the table unless random.
     """
 
-    rules: Rules = (("entities/embedding", PartitionSpec(MODEL)),)
-    inseparable: str | None
-
     def __init__(
         self,
         model: Dual,
@@ -76,22 +128,10 @@ class DualTask:
         negatives: Negatives,
         warm_start: Callable[[], Params],
     ) -> None:
-        self.model, self.data = model, data
+        super().__init__(model, data, warm_start)
         self.negatives: Negatives = negatives
         in_batch = "the negatives of a sentence are the entities of its whole batch"
         self.inseparable = in_batch if negatives == "in_batch" else None
-        self._warm_start = warm_start
-        self._encode = jit_encoder(model.bert, model.pooling)
-
-    def init(self, rng: jax.Array) -> Params:
-        """Fresh parameters of `Dual`."""
-        pieces = jnp.zeros((1, 1), jnp.int32)
-        variables: Any = self.model.init(rng, pieces, pieces, pieces, 1)
-        return variables["params"]
-
-    def warm_start(self) -> Params:
-        """What the task was given."""
-        return self._warm_start()
 
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
@@ -110,19 +150,117 @@ class DualTask:
         loss = entity_loss(sentences, table, batch["entity_ids"], temperature, self.negatives)
         return loss, {"temperature": (temperature, jnp.float32(1))}
 
-    def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Shuffled sentences in packed rows."""
-        columns = {"entity_ids": self.data.sentence_entities}
-        return text_batches(self.data.sentences, columns, batch_size, seed)
 
-    def evaluate(self, params: Params) -> dict[str, float]:
-        """Zero-shot ranking of the dev queries; nothing if there are none."""
-        if not self.data.corpus.queries.get("dev"):
-            return {}
-        table = entity_vectors(params, self.model.num_entities)
-        encode_batch = functools.partial(self._encode, params["encoder"])
-        queries = self.data.encode_queries("dev", encode_batch)
-        return zero_shot_measures(queries, np.asarray(table), self.data.corpus, "dev")
+class HybridTask(DualTask):
+    """Trains encoder, entity table and word head together (section 2.3).
+
+    Args:
+        model: the model.
+        data: tokenised sentences and dev queries.
+        negatives: denominator of P(e | s).
+        masking: of word pieces.
+        mlm_weight: lambda.
+        warm_start: gives host arrays to start from.
+    """
+
+    def __init__(
+        self,
+        model: Hybrid,
+        data: EncodedCorpus,
+        negatives: Negatives,
+        masking: Masking,
+        mlm_weight: float,
+        warm_start: Callable[[], Params],
+    ) -> None:
+        super().__init__(model, data, negatives, warm_start)
+        self.masking, self.mlm_weight = masking, mlm_weight
+
+    def loss(
+        self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
+    ) -> tuple[jax.Array, Metrics]:
+        """`entity_loss` + lambda `masked_piece_loss`; what is masked depends on `rng` alone."""
+        masking_rng, dropout_rng = jax.random.split(rng)
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        masked = mask_pieces(masking_rng, ids, mask, self.masking)
+        outputs: Any = self.model.apply(
+            {"params": params},
+            masked.input_ids,
+            mask,
+            batch["position_ids"],
+            masked.positions,
+            batch["entity_ids"],
+            deterministic=not train,
+            rngs={"dropout": dropout_rng},
+            method=Hybrid.joint,
+        )
+        sentences, table, temperature, word_logits = outputs
+        of_entities = entity_loss(
+            sentences, table, batch["entity_ids"], temperature, self.negatives
+        )
+        of_words = masked_piece_loss(word_logits, masked)
+        metrics = _loss_metrics(of_entities, of_words)
+        metrics["temperature"] = (temperature, jnp.float32(1))
+        return of_entities + self.mlm_weight * of_words, metrics
+
+
+class FullTask(EntityTask):
+    """Trains a BERT whose vocabulary holds the entities (section 2.2).
+
+    Args:
+        model: the model.
+        data: sentences and dev queries, tokenised with places of entities.
+        masking: of word pieces.
+        mlm_weight: lambda.
+        entity_mask_rate: share of texts whose entity is hidden, always by [MASK]: that is what a
+            query has in its place.
+        warm_start: gives host arrays to start from.
+    """
+
+    def __init__(
+        self,
+        model: Full,
+        data: EncodedCorpus,
+        masking: Masking,
+        mlm_weight: float,
+        entity_mask_rate: float,
+        warm_start: Callable[[], Params],
+    ) -> None:
+        super().__init__(model, data, warm_start)
+        self.masking, self.mlm_weight = masking, mlm_weight
+        self.entity_mask_rate = entity_mask_rate
+
+    def loss(
+        self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
+    ) -> tuple[jax.Array, Metrics]:
+        """-log P(e | s) over all entities + lambda `masked_piece_loss`.
+
+        The first term is averaged over the texts whose entity is masked, the second over the masked
+        pieces of all texts. What is masked depends on `rng` alone.
+        """
+        masking_rng, entity_rng, dropout_rng = jax.random.split(rng, 3)
+        ids, mask, entity_ids = batch["input_ids"], batch["attention_mask"], batch["entity_ids"]
+        masked = mask_pieces(masking_rng, ids, mask, self.masking)
+        is_hidden = jax.random.bernoulli(entity_rng, self.entity_mask_rate, entity_ids.shape)
+        outputs: Any = self.model.apply(
+            {"params": params},
+            masked.input_ids,
+            mask,
+            batch["position_ids"],
+            masked.positions,
+            entity_ids,
+            is_hidden,
+            deterministic=not train,
+            rngs={"dropout": dropout_rng},
+        )
+        entity_logits, word_logits = outputs
+        of_entities = contrastive_loss(entity_logits, entity_ids, weights=is_hidden)
+        of_words = masked_piece_loss(word_logits, masked)
+        return of_entities + self.mlm_weight * of_words, _loss_metrics(of_entities, of_words)
+
+
+def _loss_metrics(of_entities: jax.Array, of_words: jax.Array) -> Metrics:
+    one = jnp.float32(1)
+    return {"entity_loss": (of_entities, one), "mlm_loss": (of_words, one)}
 
 
 class TableTask:

@@ -26,6 +26,7 @@ from docent_jax.pretraining import encode_frozen, fit_table, load_encoder
 from experiments.docent.comparison import (
     baseline_rankings,
     compare,
+    model_name,
     print_table,
     results_record,
     save,
@@ -81,14 +82,14 @@ def main() -> None:
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
     sentences, queries = encode_frozen(encoder, data, config.model)
 
-    print(f"3. Training DocEnt-Dual, {config.training.steps} steps")
+    print(f"3. Training {model_name(config)}, {config.training.steps} steps")
     run, trained = docent_jax.pretrain(config, corpus, command.run, lambda: sentences)
     measure = config.training.best_measure
     plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
 
     print("4. Evaluation of the parameters that were best on dev")
     baselines = baseline_rankings(corpus, sentences, queries, fit_table(sentences, data, config))
-    comparison = compare(corpus, baselines, [run.path])
+    comparison = compare(corpus, baselines, {model_name(config): [run.path]})
     results = results_record(config, [config.training.seed], corpus, comparison)
     print_table(results, corpus)
     save(run, results, command.results)

@@ -122,7 +122,7 @@ def _flat_matmul(
     return product.reshape(*inputs.shape[:-contracted], *kernel.shape[contracted:])
 
 
-def _layer_norm(config: BertConfig, name: str) -> nn.LayerNorm:
+def _layer_norm(config: BertConfig, name: str | None = None) -> nn.LayerNorm:
     return nn.LayerNorm(epsilon=config.layer_norm_eps, dtype=config.dtype, name=name)
 
 
@@ -143,7 +143,7 @@ class BertEmbeddings(nn.Module):
         self.word = table(config.vocab_size)
         self.position = table(config.max_positions)
         self.segment = table(config.type_vocab_size)
-        self.norm = nn.LayerNorm(epsilon=config.layer_norm_eps, dtype=config.dtype)
+        self.norm = _layer_norm(config)
         self.dropout = nn.Dropout(config.hidden_dropout)
 
     def __call__(
@@ -152,9 +152,14 @@ class BertEmbeddings(nn.Module):
         segment_ids: jax.Array,
         position_ids: jax.Array,
         deterministic: bool,
+        word_vectors: jax.Array | None = None,
     ) -> jax.Array:
-        """Returns `[batch, length, dim]` for three int32 arrays `[batch, length]`."""
-        summed = self.word(input_ids) + self.position(position_ids) + self.segment(segment_ids)
+        """Returns `[batch, length, dim]` for three int32 arrays `[batch, length]`.
+
+        `word_vectors` `[batch, length, dim]` replace those of `input_ids`.
+        """
+        words = self.word(input_ids) if word_vectors is None else word_vectors
+        summed = words + self.position(position_ids) + self.segment(segment_ids)
         return self.dropout(self.norm(summed), deterministic=deterministic)
 
 
@@ -269,30 +274,34 @@ class MaskedTokenHead(nn.Module):
 
     config: BertConfig
 
-    @nn.compact
+    def setup(self) -> None:
+        """Declares the transform and the bias."""
+        self.transform = _dense(self.config, self.config.hidden_size)
+        self.norm = _layer_norm(self.config)
+        self.bias = self.param("bias", nn.initializers.zeros, (self.config.vocab_size,))
+
+    def transformed(self, hidden: jax.Array) -> jax.Array:
+        """Turns hidden states `[..., width]` into `[..., dim]`, to be compared with a table."""
+        return self.norm(ACTIVATIONS[self.config.activation](self.transform(hidden)))
+
     def __call__(self, hidden: jax.Array, word_embedding: jax.Array) -> jax.Array:
         """Scores every word piece.
 
         Args:
-            hidden: `[..., dim]` at the masked positions only (`take_positions`).
+            hidden: `[..., width]` at the masked positions only (`take_positions`).
             word_embedding: `[vocab_size, dim]`.
 
         Returns:
             Logits `[..., vocab_size]` float32.
         """
-        config = self.config
-        transformed = ACTIVATIONS[config.activation](
-            _dense(config, config.hidden_size, "transform")(hidden)
-        )
-        transformed = _layer_norm(config, "norm")(transformed)
-        bias = self.param("bias", nn.initializers.zeros, (config.vocab_size,))
+        transformed = self.transformed(hidden)
         logits = jnp.einsum(
             "...d,vd->...v",
             transformed,
             word_embedding.astype(transformed.dtype),
             preferred_element_type=jnp.float32,
         )
-        return logits + jnp.expand_dims(bias, range(logits.ndim - 1))
+        return logits + jnp.expand_dims(self.bias, range(logits.ndim - 1))
 
 
 class Bert(nn.Module):
@@ -318,6 +327,7 @@ class Bert(nn.Module):
         segment_ids: jax.Array | None = None,
         position_ids: jax.Array | None = None,
         deterministic: bool = True,
+        word_vectors: jax.Array | None = None,
     ) -> jax.Array:
         """Encodes word pieces.
 
@@ -329,6 +339,8 @@ class Bert(nn.Module):
             segment_ids: int32 `[batch, length]`, BERT's sentence A / B; zeros by default.
             position_ids: int32 `[batch, length]`; 0, 1, ... by default.
             deterministic: no dropout; otherwise an rng named `dropout` is needed.
+            word_vectors: `[batch, length, dim]` in place of the vectors of `input_ids`, where some
+                pieces are of no vocabulary.
 
         Returns:
             Hidden states `[batch, length, dim]` in `config.dtype`.
@@ -340,7 +352,7 @@ class Bert(nn.Module):
                 jnp.arange(input_ids.shape[1], dtype=jnp.int32)[None], input_ids.shape
             )
         mask = attention_mask[:, None, :, None] == attention_mask[:, None, None, :]
-        hidden = self.embeddings(input_ids, segment_ids, position_ids, deterministic)
+        hidden = self.embeddings(input_ids, segment_ids, position_ids, deterministic, word_vectors)
         return self.encoder(hidden, mask, deterministic)
 
     def pool_first(self, hidden: jax.Array) -> jax.Array:

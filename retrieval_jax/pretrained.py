@@ -43,12 +43,15 @@ class PretrainedBert:
     tokenizer: PreTrainedTokenizerBase
 
 
-def load_pretrained(name: str, layers: int | None = None, **overrides: Any) -> PretrainedBert:
-    """Loads the encoder that `name` means (`find_encoder`), without its heads.
+def load_pretrained(
+    name: str, layers: int | None = None, mlm_head: bool = False, **overrides: Any
+) -> PretrainedBert:
+    """Loads the encoder that `name` means (`find_encoder`), without its pooler.
 
     Args:
         name: folder, package or hub name.
         layers: keep only the first layers; None = all.
+        mlm_head: keep the MLM head under `mlm_head`, if the weights have one.
         **overrides: fields of `BertConfig` that say how it is computed (dtype, dropout, remat).
 
     Raises:
@@ -65,8 +68,10 @@ def load_pretrained(name: str, layers: int | None = None, **overrides: Any) -> P
     if layers is not None:
         encoder = {f"layer_{index}": encoder[f"layer_{index}"] for index in range(layers)}
     config = dataclasses.replace(config, num_layers=layers or config.num_layers, **overrides)
-    params = {"embeddings": params["embeddings"], "encoder": encoder}
-    return PretrainedBert(folder, config, params, load_tokenizer(folder, config))
+    kept = {"embeddings": params["embeddings"], "encoder": encoder}
+    if mlm_head and "mlm_head" in params:
+        kept["mlm_head"] = params["mlm_head"]
+    return PretrainedBert(folder, config, kept, load_tokenizer(folder, config))
 
 
 def find_encoder(name: str) -> Path:

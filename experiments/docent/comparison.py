@@ -1,14 +1,15 @@
 """DocEnt beside the baselines on zero-shot ranking: rankings, measures, significance, results.
 
-Runs that differ in their seed only give mean and standard deviation. What is chosen (the fusion's
-weight) is chosen on dev.
+Runs of one model that differ in their seed give mean and standard deviation. What is chosen (the
+fusion's weight) is chosen on dev.
 """
 
+import itertools
 import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console
@@ -28,7 +29,6 @@ from retrieval_jax.significance import bootstrap_interval, holm, paired_randomis
 
 SPLITS = ("dev", "test")
 FROZEN = "DocEnt-Dual, encoder frozen"
-DUAL, FUSION = "DocEnt-Dual", "DocEnt-Dual + BM25"
 BM25, TFIDF = "BM25 (Lucene)", "TF-IDF"
 BAG_MAX, BAG_MEAN = "bag of sentences, maximum", "bag of sentences, mean"
 BAGS: dict[str, Literal["mean", "max"]] = {BAG_MEAN: "mean", BAG_MAX: "max"}
@@ -76,13 +76,17 @@ def baseline_rankings(
     return rankings
 
 
-def dual_rankings(path: Path, corpus: EntityCorpus) -> dict[str, Ranking]:
+def model_name(config: docent_jax.Config) -> str:
+    """The paper's name of the model that a configuration trains."""
+    return f"DocEnt-{config.model.kind.capitalize()}"
+
+
+def model_rankings(path: Path, corpus: EntityCorpus) -> dict[str, Ranking]:
     """Rankings of a trained run, split -> ranking; also written into its folder."""
     ranker = docent_jax.load(path)
     rankings = {}
     for split in SPLITS:
-        vectors = ranker.encode(query_texts(corpus, split))
-        rankings[split] = rank(cosine_scores(vectors, ranker.entity_vectors), corpus, split)
+        rankings[split] = rank(ranker.score(query_texts(corpus, split)), corpus, split)
     write_ranking(path / "ranking.trec", rankings["test"], PACKAGE)
     return rankings
 
@@ -105,37 +109,55 @@ def fuse_on_dev(
     return {split: at(best, split) for split in SPLITS}, best
 
 
-def compare(corpus: EntityCorpus, baselines: Rankings, paths: Sequence[Path]) -> dict:
+def compare(
+    corpus: EntityCorpus, baselines: Rankings, runs: Mapping[str, Sequence[Path]]
+) -> dict[str, Any]:
     """Evaluates everything on dev and test.
 
     Args:
         corpus: documents and queries.
         baselines: as `baseline_rankings` gives.
-        paths: run folders that differ in their seed only.
+        runs: model -> run folders that differ in their seed only.
 
     Returns:
-        What `results.json` holds under "systems" and "significance".
+        What `results.json` holds under "systems", "fusion_weights" and "significance".
     """
-    measure = MEASURES[0]
-    seeds: dict[str, list[dict[str, Evaluation]]] = {DUAL: [], FUSION: []}
-    weights = []
-    for path in paths:
-        dual = dual_rankings(path, corpus)
-        fused, weight = fuse_on_dev(dual, baselines[BM25], corpus, measure)
-        weights.append(weight)
-        for name, system in ((DUAL, dual), (FUSION, fused)):
-            seeds[name].append({s: evaluate_ranking(system[s], corpus, s) for s in SPLITS})
-    for name, system in baselines.items():
-        seeds[name] = [{s: evaluate_ranking(system[s], corpus, s) for s in SPLITS}]
-    order = [*baselines, DUAL, FUSION]
+
+    def evaluated(system: Mapping[str, Ranking]) -> dict[str, Evaluation]:
+        return {split: evaluate_ranking(system[split], corpus, split) for split in SPLITS}
+
+    seeds = {name: [evaluated(system)] for name, system in baselines.items()}
+    weights: dict[str, list[float]] = {}
+    for model, paths in runs.items():
+        seeds[model], seeds[fused_name(model)], weights[model] = [], [], []
+        for path in paths:
+            rankings = model_rankings(path, corpus)
+            fused, weight = fuse_on_dev(rankings, baselines[BM25], corpus, MEASURES[0])
+            seeds[model].append(evaluated(rankings))
+            seeds[fused_name(model)].append(evaluated(fused))
+            weights[model].append(weight)
     return {
         "systems": {
-            name: {split: _summary([run[split] for run in seeds[name]]) for split in SPLITS}
-            for name in order
+            name: {split: _summary([run[split] for run in of_seeds]) for split in SPLITS}
+            for name, of_seeds in seeds.items()
         },
-        "fusion_weights_of_dual": weights,
-        "significance": _significance(seeds, measure),
+        "fusion_weights": weights,
+        "significance": _significance(seeds, _pairs(tuple(runs)), MEASURES[0]),
     }
+
+
+def fused_name(model: str) -> str:
+    """Name of a model's fusion with BM25."""
+    return f"{model} + BM25"
+
+
+def _pairs(models: Sequence[str]) -> list[tuple[str, str]]:
+    """Which systems are tested against each other."""
+    pairs = []
+    for model in models:
+        pairs += [(model, baseline) for baseline in (BAG_MAX, FROZEN, BM25)]
+        pairs += [(fused_name(model), BM25), (fused_name(model), model)]
+    return pairs + list(itertools.combinations(models, 2))
 
 
 def _summary(runs: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
@@ -148,10 +170,11 @@ def _summary(runs: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
 
 
 def _significance(
-    seeds: Mapping[str, Sequence[Mapping[str, Evaluation]]], measure: str
+    seeds: Mapping[str, Sequence[Mapping[str, Evaluation]]],
+    pairs: Sequence[tuple[str, str]],
+    measure: str,
 ) -> list[dict]:
     """Paired randomisation tests on test queries, mean over seeds per query, Holm-corrected."""
-    pairs = [(DUAL, BAG_MAX), (DUAL, FROZEN), (DUAL, BM25), (FUSION, BM25), (FUSION, DUAL)]
 
     def per_query(name: str) -> np.ndarray:
         runs = [run["test"].per_query for run in seeds[name]]
@@ -217,9 +240,15 @@ def results_record(
     """All that `results.json` holds: the comparison and what it was made with."""
     return {
         "experiment": "docent zero-shot ranking",
-        "data": f"python_api ({', '.join(config.data.packages)}), {corpus.summary}",
+        "data": f"{_source(config)}, {corpus.summary}",
         "config": to_dict(config),
         "seeds": list(seeds),
         "provenance": provenance_record(corpus.fingerprint),
         **comparison,
     }
+
+
+def _source(config: docent_jax.Config) -> str:
+    if config.data.source == "python_api":
+        return f"python_api ({', '.join(config.data.packages)})"
+    return f"{config.data.source} (names {'kept' if config.data.keep_names else 'removed'})"

@@ -5,7 +5,8 @@ TIME      about 5 minutes for all of python_api, most of it the bag of sentences
 HARDWARE  2 CPU cores
 SCORE     experiments/results/docent_python_api.json
 
-Each query is its entity's summary line, held out from training.
+`python_api`: each query is its entity's summary line, held out from training. Films: requests of
+people, by source (`--queries reddit_tomt`).
 """
 
 import dataclasses
@@ -15,12 +16,14 @@ import tyro
 
 import docent_jax
 from docent_jax.data import tokenize_corpus
+from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
 from docent_jax.pretraining import PACKAGE, encode_frozen, fit_table, load_encoder
 from experiments.docent.comparison import (
     SPLITS,
     baseline_rankings,
     compare,
+    model_name,
     print_table,
     results_record,
     save,
@@ -28,7 +31,7 @@ from experiments.docent.comparison import (
 from retrieval_jax.config import differences, to_dict
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
-from retrieval_jax.runs import open_run
+from retrieval_jax.runs import RunFolder, open_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +39,14 @@ class Command:
     """Zero-shot ranking of trained runs beside the baselines.
 
     Attributes:
-        runs: run folders that differ in their seed only.
+        runs: run folders on the same documents; those of one model differ in their seed only.
+        queries: take only queries whose id begins like this.
         data_dir: where prepared documents are kept.
         results: JSON file to write besides `results.json` in the first run folder.
     """
 
     runs: tuple[Path, ...]
+    queries: str = ""
     data_dir: Path = Path("data")
     results: Path | None = None
 
@@ -56,31 +61,64 @@ def main() -> None:
     opened = [open_run(path, PACKAGE, docent_jax.Config) for path in command.runs]
     run, config = opened[0]
     corpus = load_documents(config.data, command.data_dir)
+    models: dict[str, list[Path]] = {}
+    first_of_model: dict[str, docent_jax.Config] = {}
     for other, its_config in opened:
-        changed = differences(to_dict(config), to_dict(its_config))
+        _check_comparable(other, its_config, run, config, corpus)
+        model = model_name(its_config)
+        models.setdefault(model, []).append(other.path)
+        first = first_of_model.setdefault(model, its_config)
+        changed = differences(to_dict(first), to_dict(its_config))
         if any(not line.startswith("training.seed:") for line in changed):
             raise InputError(
-                f"{other.path} differs from {run.path} in {'; '.join(changed)}",
-                "Give runs of one configuration, with different seeds.",
+                f"{other.path} differs from another run of {model} in {'; '.join(changed)}",
+                "Give runs of one configuration, with different seeds, or compare them apart.",
             )
-        trained_on = other.read_json("provenance.json")["data_fingerprint"]
-        if trained_on != corpus.fingerprint:
-            raise InputError(
-                f"{other.path} was trained on documents {trained_on[:12]}, the installed packages"
-                f" give {corpus.fingerprint[:12]}",
-                "Install the versions that its provenance.json names, or train again.",
-            )
+    corpus = _with_queries(corpus, command.queries)
     if not all(corpus.queries[split] for split in SPLITS):
         raise InputError(f"no queries to rank: {corpus.summary}", "Train on more entities.")
     encoder = load_encoder(config.model)
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
     sentences, queries = encode_frozen(encoder, data, config.model)
     baselines = baseline_rankings(corpus, sentences, queries, fit_table(sentences, data, config))
-    comparison = compare(corpus, baselines, command.runs)
-    seeds = [its_config.training.seed for _, its_config in opened]
+    comparison = compare(corpus, baselines, models)
+    seeds = sorted({its_config.training.seed for _, its_config in opened})
     results = results_record(config, seeds, corpus, comparison)
     print_table(results, corpus)
     save(run, results, command.results)
+
+
+def _check_comparable(
+    other: RunFolder,
+    its_config: docent_jax.Config,
+    run: RunFolder,
+    config: docent_jax.Config,
+    corpus: EntityCorpus,
+) -> None:
+    """Refuses a run whose documents are not those of the first one, or not at hand."""
+    changed = differences(to_dict(config.data), to_dict(its_config.data))
+    if changed:
+        raise InputError(
+            f"{other.path} differs from {run.path} in its data: {'; '.join(changed)}",
+            "Give runs on the same documents.",
+        )
+    trained_on = other.read_json("provenance.json")["data_fingerprint"]
+    if trained_on != corpus.fingerprint:
+        raise InputError(
+            f"{other.path} was trained on documents {trained_on[:12]}; those at hand are"
+            f" {corpus.fingerprint[:12]}",
+            "Install the versions that its provenance.json names, give the same files, or train"
+            " again.",
+        )
+
+
+def _with_queries(corpus: EntityCorpus, prefix: str) -> EntityCorpus:
+    """The corpus with only those queries whose id begins with `prefix`."""
+    kept = {
+        split: tuple(query for query in queries if query.query_id.startswith(prefix))
+        for split, queries in corpus.queries.items()
+    }
+    return dataclasses.replace(corpus, queries=kept)
 
 
 if __name__ == "__main__":

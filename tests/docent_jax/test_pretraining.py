@@ -9,7 +9,7 @@ import docent_jax
 from docent_jax.baselines import mean_vectors
 from docent_jax.config import DataConfig
 from docent_jax.data import tokenize_corpus
-from docent_jax.evaluation import zero_shot_measures
+from docent_jax.evaluation import cosine_scores, zero_shot_measures
 from docent_jax.pretraining import encode_frozen, fit_table, load_encoder, pretrain
 from retrieval_jax.errors import InputError
 from retrieval_jax.logs import read_metrics
@@ -49,7 +49,7 @@ def test_the_loaded_model_has_the_measures_of_its_best_step(trained):
     run, result = trained
     ranker = docent_jax.load(str(run.path))
     queries = [query.text for query in CORPUS.queries["dev"]]
-    measures = zero_shot_measures(ranker.encode(queries), ranker.entity_vectors, CORPUS, "dev")
+    measures = zero_shot_measures(ranker.score(queries), CORPUS, "dev")
     assert measures == pytest.approx(result.best, abs=1e-6)
     np.testing.assert_allclose(np.linalg.norm(ranker.entity_vectors, axis=1), 1, atol=1e-5)
 
@@ -131,7 +131,8 @@ def test_a_fitted_table_ranks_at_least_as_well_as_means(encoder_folder):
     means = mean_vectors(vectors, data.sentence_entities, 8)
     fitted = fit_table(vectors, data, config)
     measures = [
-        zero_shot_measures(queries["dev"], table, CORPUS, "dev")["RR"] for table in (means, fitted)
+        zero_shot_measures(cosine_scores(queries["dev"], table), CORPUS, "dev")["RR"]
+        for table in (means, fitted)
     ]
     assert measures[1] >= measures[0]
     assert np.abs(fitted - means).max() > 1e-3

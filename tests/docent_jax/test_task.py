@@ -1,5 +1,7 @@
 """DocEnt as tasks: the loss does not depend on packing, order or devices."""
 
+import dataclasses
+import functools
 import itertools
 
 import jax
@@ -7,24 +9,53 @@ import numpy as np
 import pytest
 
 from docent_jax.data import EncodedCorpus
-from docent_jax.model import Dual
-from docent_jax.task import DualTask, TableTask
+from docent_jax.model import Dual, Full, Hybrid
+from docent_jax.task import DualTask, FullTask, HybridTask, TableTask
+from retrieval_jax.masking import Masking, mask_pieces
 from retrieval_jax.optimizers import OptimizerConfig, make_optimizer
 from retrieval_jax.pipeline import TokenTable
 from retrieval_jax.sharding import MeshConfig, make_mesh, shard_batch, shardings
-from retrieval_jax.train_step import memory_estimate, state_shapes
+from retrieval_jax.train_step import create_state, make_train_step, memory_estimate, state_shapes
 from tests.bert_folders import tiny_config
+from tests.docent_jax import plain_bert
 from tests.docent_jax.toy_documents import toy_corpus
 from tests.retrieval_jax.test_packing import docstring_lengths, one_text_a_row, random_texts
 
 CORPUS = toy_corpus()
 LENGTHS = docstring_lengths(len(CORPUS.sentences))
 TABLE = TokenTable(random_texts(LENGTHS), LENGTHS)
+CONFIG = tiny_config()
+# [CLS] [MASK] [SEP] ... [SEP]
+ENTITY_TABLE = TokenTable(TABLE.input_ids.copy(), LENGTHS)
+ENTITY_TABLE.input_ids[:, :3] = [2, 4, 3]
+ENTITY_TABLE.input_ids[np.arange(len(LENGTHS)), LENGTHS - 1] = 3
+MASKING = Masking(0.15, 4, (0, 1, 2, 3, 4), CONFIG.vocab_size)
 
 
 def dual_task(negatives):
     model = Dual(tiny_config(), len(CORPUS.entities), "mean", 0.05, True)
     return DualTask(model, EncodedCorpus(CORPUS, TABLE, {}), negatives, dict)
+
+
+def hybrid_task(rate=0.15, mlm_weight=0.7):
+    model = Hybrid(CONFIG, len(CORPUS.entities), "mean", 0.05, True)
+    masking = dataclasses.replace(MASKING, rate=rate)
+    return HybridTask(model, EncodedCorpus(CORPUS, TABLE, {}), "all", masking, mlm_weight, dict)
+
+
+def full_task(rate=0.15, mlm_weight=0.7):
+    model = Full(CONFIG, len(CORPUS.entities))
+    masking = dataclasses.replace(MASKING, rate=rate)
+    data = EncodedCorpus(CORPUS, ENTITY_TABLE, {})
+    return FullTask(model, data, masking, mlm_weight, 0.5, dict)
+
+
+TASKS = {
+    "dual, in-batch": functools.partial(dual_task, "in_batch"),
+    "dual, all": functools.partial(dual_task, "all"),
+    "full": full_task,
+    "hybrid": hybrid_task,
+}
 
 
 def loss_and_gradient(task, params, batch):
@@ -67,20 +98,176 @@ def test_loss_and_gradient_equal_those_of_one_sentence_a_row(negatives):
     assert set(np.flatnonzero(np.abs(table_gradient).max(axis=1))) == in_batch
 
 
-@pytest.mark.parametrize("negatives", ["in_batch", "all"])
-@pytest.mark.parametrize(
-    "config", [MeshConfig(), MeshConfig(data=4, model=2), MeshConfig(data=2, model=4, fsdp_mib=0)]
-)
-def test_loss_and_gradient_on_eight_devices_equal_those_on_one(config, negatives):
-    task = dual_task(negatives)
+@pytest.mark.parametrize("make", [full_task, hybrid_task])
+def test_without_masked_words_the_loss_is_that_of_one_sentence_a_row(make):
+    task = make(rate=0.0)
+    params = task.init(jax.random.key(1))
+    batch = next(task.batches(16, seed=0))
+    expected = loss_and_gradient(task, params, unpacked(batch))
+    assert_equal(loss_and_gradient(task, params, batch), expected)
+
+
+MESHES = [MeshConfig(), MeshConfig(data=4, model=2), MeshConfig(data=2, model=4, fsdp_mib=0)]
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("config", MESHES)
+def test_loss_and_gradient_on_eight_devices_equal_those_on_one(config, name):
+    task = TASKS[name]()
     params = task.init(jax.random.key(1))
     batch = next(task.batches(16, seed=0))
     mesh = make_mesh(config)
     placed = jax.device_put(params, shardings(params, mesh, task.rules, config.fsdp_mib))
-    table = placed["entities"]["embedding"]
-    assert table.sharding.shard_shape(table.shape)[0] == 64 // config.model
+    for part in placed["entities"].values():
+        assert part.sharding.shard_shape(part.shape)[0] == 64 // config.model
     split = loss_and_gradient(task, placed, shard_batch(batch, mesh))
     assert_equal(split, loss_and_gradient(task, params, batch))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_optimizer_step_on_eight_devices_equals_one_on_one(name):
+    task = TASKS[name]()
+    # A large eps, so that a gradient of rounding errors makes no step of full length.
+    config = OptimizerConfig(learning_rate=0.1, warmup=0.0, eps=1e-3)
+    optimizer = make_optimizer(config, 10)
+    batch = next(task.batches(16, seed=0))
+
+    def step(mesh):
+        shapes = state_shapes(task, optimizer, 0, mesh)
+        state = create_state(task, optimizer, 0, shapes)
+        before = jax.device_get(state.params)
+        train_step = make_train_step(task, optimizer, config, shapes, mesh)
+        state, metrics = train_step(state, [shard_batch(batch, mesh)])
+        return before, jax.device_get(state.params), jax.device_get(metrics)
+
+    one = step(make_mesh(MeshConfig(), jax.devices()[:1]))
+    eight = step(make_mesh(MeshConfig(data=4, model=2)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-4, rtol=1e-3), eight, one)
+    moved = np.abs(one[1]["entities"]["embedding"] - one[0]["entities"]["embedding"])
+    assert moved[:8].max() > 1e-3
+
+
+def plain_sentences(params, batch, masked, vectors_of):
+    """Hidden states of each text by plain NumPy, and the masked places in it.
+
+    Yields the text's number, its hidden states `[length, dim]`, and [(column in it, piece)].
+    """
+    rows, columns = np.nonzero(np.asarray(masked.weights))
+    at = np.asarray(masked.positions)[rows, columns]
+    labels = np.asarray(masked.labels)[rows, columns]
+    texts = batch["attention_mask"][rows, at] - 1
+    within = batch["position_ids"][rows, at]
+    for text in range(len(batch["entity_ids"])):
+        pieces = np.asarray(masked.input_ids)[batch["attention_mask"] == text + 1]
+        words, segments = vectors_of(text, pieces)
+        hidden = plain_bert.hidden_states(params["encoder"], words, segments)
+        places = [(w, p) for t, w, p in zip(texts, within, labels, strict=True) if t == text]
+        yield text, hidden, places
+
+
+def log_softmax(logits):
+    return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+
+
+def random_params(task):
+    """Parameters away from zero, as float64 NumPy arrays and as JAX sees them."""
+    keys = iter(jax.random.split(jax.random.key(5), 100))
+    params = jax.tree.map(
+        lambda a: a + 0.1 * jax.random.normal(next(keys), a.shape), task.init(jax.random.key(1))
+    )
+    return params, jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+
+
+def test_full_loss_is_that_of_plain_numpy():
+    task = full_task(rate=0.3)
+    params, plain = random_params(task)
+    batch = next(task.batches(8, seed=0))
+    rng = jax.random.key(2)
+    masking_rng, entity_rng, _ = jax.random.split(rng, 3)
+    masked = mask_pieces(masking_rng, batch["input_ids"], batch["attention_mask"], task.masking)
+    is_hidden = np.asarray(jax.random.bernoulli(entity_rng, 0.5, (8,)))
+    assert 0 < is_hidden.sum() < 8
+    words, head = plain["encoder"]["embeddings"]["word"]["embedding"], plain["word_head"]
+    table, bias = (plain["entities"][name][:8] for name in ("embedding", "bias"))
+
+    def vectors_of(text, pieces):
+        vectors = words[pieces]
+        assert pieces[1] == 4
+        if not is_hidden[text]:
+            vectors[1] = table[batch["entity_ids"][text]]
+        return vectors, np.array([0, 0, 0] + [1] * (len(pieces) - 3))
+
+    of_entities, of_words = [], []
+    for text, hidden, places in plain_sentences(plain, batch, masked, vectors_of):
+        transformed = plain_bert.transformed(head, hidden)
+        if is_hidden[text]:
+            logits = table @ transformed[1] + bias
+            of_entities.append(-log_softmax(logits)[batch["entity_ids"][text]])
+        for column, piece in places:
+            logits = words @ transformed[column] + head["bias"]
+            of_words.append(-log_softmax(logits)[piece])
+    assert len(of_words) > 10
+    loss, metrics = jax.jit(lambda p: task.loss(p, batch, rng, False))(params)
+    np.testing.assert_allclose(metrics["entity_loss"][0], np.mean(of_entities), rtol=1e-4)
+    np.testing.assert_allclose(metrics["mlm_loss"][0], np.mean(of_words), rtol=1e-4)
+    np.testing.assert_allclose(loss, np.mean(of_entities) + 0.7 * np.mean(of_words), rtol=1e-4)
+
+
+def test_hybrid_loss_is_that_of_plain_numpy():
+    task = hybrid_task(rate=0.3)
+    params, plain = random_params(task)
+    batch = next(task.batches(8, seed=0))
+    rng = jax.random.key(2)
+    masking_rng, _ = jax.random.split(rng)
+    masked = mask_pieces(masking_rng, batch["input_ids"], batch["attention_mask"], task.masking)
+    words, head = plain["encoder"]["embeddings"]["word"]["embedding"], plain["word_head"]
+    table = plain["entities"]["embedding"][:8]
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+
+    def vectors_of(_, pieces):
+        return words[pieces], np.zeros(len(pieces), int)
+
+    of_entities, of_words = [], []
+    for text, hidden, places in plain_sentences(plain, batch, masked, vectors_of):
+        entity = batch["entity_ids"][text]
+        sentence = hidden.mean(axis=0)
+        cosines = unit @ sentence / np.linalg.norm(sentence)
+        of_entities.append(-log_softmax(cosines / np.exp(plain["log_temperature"]))[entity])
+        for column, piece in places:
+            context = np.concatenate([hidden[column], table[entity]])
+            logits = words @ plain_bert.transformed(head, context) + head["bias"]
+            of_words.append(-log_softmax(logits)[piece])
+    assert len(of_words) > 10
+    loss, metrics = jax.jit(lambda p: task.loss(p, batch, rng, False))(params)
+    np.testing.assert_allclose(metrics["entity_loss"][0], np.mean(of_entities), rtol=1e-4)
+    np.testing.assert_allclose(metrics["mlm_loss"][0], np.mean(of_words), rtol=1e-4)
+    np.testing.assert_allclose(loss, np.mean(of_entities) + 0.7 * np.mean(of_words), rtol=1e-4)
+
+
+@pytest.mark.parametrize("make", [full_task, hybrid_task])
+def test_predicting_words_teaches_the_entities_of_the_batch(make):
+    # Of a loss of words alone: only the rows of the batch's entities stand beside words.
+    task = make(mlm_weight=1.0)
+    params = task.init(jax.random.key(1))
+    batch = next(task.batches(8, seed=0))
+
+    def word_loss(params):
+        return task.loss(params, batch, jax.random.key(3), False)[1]["mlm_loss"][0]
+
+    gradient = np.abs(jax.jit(jax.grad(word_loss))(params)["entities"]["embedding"]).max(axis=1)
+    taught = set(np.flatnonzero(gradient))
+    assert taught
+    assert taught <= set(batch["entity_ids"].tolist())
+
+
+@pytest.mark.parametrize("make", [full_task, hybrid_task])
+def test_a_key_decides_what_is_masked_also_out_of_training(make):
+    task = make()
+    params = task.init(jax.random.key(1))
+    batch = next(task.batches(16, seed=0))
+    loss = jax.jit(lambda key: task.loss(params, batch, key, False)[0])
+    first, again, other = (float(loss(jax.random.key(key))) for key in (0, 0, 1))
+    assert first == again != other
 
 
 def test_memory_estimate_counts_what_a_large_vocabulary_does_not_hide():

@@ -45,6 +45,15 @@ def test_texts_of_one_row_do_not_see_each_other():
         np.testing.assert_allclose(part, alone, atol=1e-5)
 
 
+def test_given_word_vectors_stand_for_those_of_the_pieces():
+    ids = random_ids(2, 6)
+    mask = np.ones_like(ids)
+    table = BODY["embeddings"]["word"]["embedding"]
+    looked_up = hidden_states(input_ids=ids, attention_mask=mask)
+    given = hidden_states(input_ids=0 * ids, attention_mask=mask, word_vectors=table[ids])
+    np.testing.assert_allclose(given, looked_up, atol=1e-6)
+
+
 def test_segments_matter():
     ids = random_ids(1, 4)
     mask = np.ones_like(ids)

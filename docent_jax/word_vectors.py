@@ -1,0 +1,142 @@
+"""Vectors of single words: word2vec trained on a corpus, or GloVe read from a file."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
+
+from retrieval_jax.errors import InputError
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordVectors:
+    """Words and their vectors.
+
+    Attributes:
+        words: different words, in lower case.
+        vectors: float32 [words, dim].
+    """
+
+    words: tuple[str, ...]
+    vectors: np.ndarray
+
+    @functools.cached_property
+    def _vocabulary(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Encodes texts by the mean of their words' vectors.
+
+        Args:
+            texts: any; unknown words do not count.
+
+        Returns:
+            float32 [texts, dim]; zeros for a text of unknown words.
+        """
+        analyzer: Any = split_words  # the stubs know names of analyzers only
+        counter = CountVectorizer(analyzer=analyzer, vocabulary=self._vocabulary)
+        counts = counter.transform(texts)
+        totals = np.asarray(counts.sum(axis=1), np.float32).reshape(-1, 1)
+        return (counts @ self.vectors / np.maximum(totals, 1)).astype(np.float32)
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text: runs of letters and digits, in lower case."""
+    return _WORD.findall(text.lower())
+
+
+def train_word2vec(
+    sentences: Sequence[str],
+    dim: int = 100,
+    min_count: int = 5,
+    epochs: int = 5,
+    seed: int = 0,
+) -> WordVectors:
+    """Trains word2vec (skip-gram, negative sampling; Mikolov et al. 2013) by gensim.
+
+    One thread, so that the same sentences give the same vectors.
+
+    Args:
+        sentences: texts.
+        dim: width of a vector.
+        min_count: rarer words have none.
+        epochs: passes.
+        seed: of initialisation and sampling.
+
+    Raises:
+        InputError: gensim is not installed, or no word is frequent enough.
+    """
+    try:
+        from gensim.models import Word2Vec
+    except ImportError as error:
+        raise InputError(
+            "word2vec needs gensim, which is not installed", "pip install 'retrieval-jax[word2vec]'"
+        ) from error
+    texts = [split_words(sentence) for sentence in sentences]
+    model = Word2Vec(vector_size=dim, min_count=min_count, sg=1, seed=seed, workers=1)
+    model.build_vocab(texts)
+    if not model.wv.index_to_key:
+        raise InputError(
+            f"no word occurs {min_count} times in {len(texts)} sentences",
+            "Give more text or a lower min_count.",
+        )
+    model.train(texts, total_examples=len(texts), epochs=epochs)
+    return WordVectors(
+        tuple(map(str, model.wv.index_to_key)), np.array(model.wv.vectors, np.float32)
+    )
+
+
+def write_word_vectors(path: Path, vectors: WordVectors) -> None:
+    """Writes GloVe's text format, a line a word: the word and its numbers, between spaces."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for word, row in zip(vectors.words, vectors.vectors.tolist(), strict=True):
+            file.write(f"{word} {' '.join(f'{value:.9g}' for value in row)}\n")
+
+
+def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVectors:
+    """Reads GloVe's text format, or word2vec's, which begins with a line of the two sizes.
+
+    Args:
+        path: the file.
+        words: keep only these, for memory; None = all.
+
+    Raises:
+        InputError: no such file, no word kept, or a malformed line.
+    """
+    if not path.is_file():
+        raise InputError(
+            f"no {path}", "Give a text file of GloVe (nlp.stanford.edu/projects/glove) or word2vec."
+        )
+    rows: dict[str, np.ndarray] = {}
+    dim: int | None = None
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            fields = line.rstrip("\r\n").rstrip(" ").split(" ")
+            if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+                continue
+            dim = dim or len(fields) - 1
+            # Some words of GloVe's largest file hold spaces: the numbers are the last fields.
+            word = " ".join(fields[:-dim]) if dim else ""
+            if words is not None and word not in words:
+                continue
+            try:
+                row = np.array(fields[-dim:], np.float32)
+            except ValueError:
+                row = np.empty(0)
+            if not word or len(row) != dim or not np.isfinite(row).all():
+                raise InputError(
+                    f"{path}, line {number} is no word with {dim} numbers",
+                    "Is it a text file of word vectors, whole?",
+                )
+            # The first of several, as in every reader of GloVe: they are in order of frequency.
+            rows.setdefault(word, row)
+    if not rows:
+        raise InputError(f"{path} holds no vector of these words", "Give another file.")
+    return WordVectors(tuple(rows), np.stack(list(rows.values())))

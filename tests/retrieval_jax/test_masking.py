@@ -1,0 +1,128 @@
+"""Masking of word pieces: rates, what is spared, what replaces, reproducibility."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from retrieval_jax.errors import InputError
+from retrieval_jax.masking import (
+    MaskedPieces,
+    Masking,
+    make_masking,
+    mask_pieces,
+    masked_piece_loss,
+)
+from tests.bert_folders import write_tiny_bert
+
+MASK, SPECIAL, VOCAB = 4, (0, 1, 2, 3, 4), 200
+MASKING = Masking(0.15, MASK, SPECIAL, VOCAB)
+
+
+def make_rows(rows=400, seed=0):
+    """Rows of one or two texts, [CLS] ... [SEP], and padding of random pieces."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(5, VOCAB, (rows, 32)).astype(np.int32)
+    mask = np.zeros_like(ids)
+    for row in range(rows):
+        first, second = rng.integers(4, 17, 2)
+        mask[row, :first], mask[row, first : first + second] = 2 * row + 1, 2 * row + 2
+        ids[row, [0, first]], ids[row, [first - 1, first + second - 1]] = 2, 3
+    return ids, mask
+
+
+def maskable(ids, mask):
+    return (mask > 0) & ~np.isin(ids, SPECIAL)
+
+
+def chosen(masked, shape):
+    """Bool `[rows, width]`, the places that count."""
+    result = np.zeros(shape, bool)
+    rows, places = np.nonzero(np.asarray(masked.weights))
+    result[rows, np.asarray(masked.positions)[rows, places]] = True
+    return result
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.4])
+def test_pieces_are_chosen_at_the_rate_and_replaced_by_80_10_10(rate):
+    ids, mask = make_rows(4000)
+    masking = Masking(rate, MASK, SPECIAL, VOCAB)
+    masked = jax.jit(lambda rng: mask_pieces(rng, ids, mask, masking))(jax.random.key(0))
+    allowed, picked = maskable(ids, mask), chosen(masked, ids.shape)
+    count = allowed.sum()
+    error = np.sqrt(rate / count)
+    np.testing.assert_allclose(picked.sum() / count, rate, atol=4 * error)
+    # Of each row's n pieces rate * n, rounded up or down.
+    exact = rate * allowed.sum(axis=1)
+    assert (np.abs(picked.sum(axis=1) - exact) < 1).all()
+    # No column is preferred.
+    by_column = picked.sum(axis=0) / np.maximum(allowed.sum(axis=0), 1)
+    often = allowed.sum(axis=0) > 1000
+    np.testing.assert_allclose(by_column[often], rate, atol=5 * np.sqrt(rate / 1000))
+
+    after, before = np.asarray(masked.input_ids)[picked], ids[picked]
+    shares = [(after == MASK).mean(), (after == before).mean()]
+    shares.append(1 - sum(shares))
+    # One random piece in 200 is [MASK], and one is the piece itself.
+    expected = [0.8 + 0.1 / VOCAB, 0.1 + 0.1 / VOCAB, 0.1 - 0.2 / VOCAB]
+    np.testing.assert_allclose(shares, expected, atol=4 * np.sqrt(0.25 / len(after)))
+
+
+def test_special_pieces_padding_and_what_is_not_chosen_stay():
+    ids, mask = make_rows()
+    masked = mask_pieces(jax.random.key(1), ids, mask, MASKING)
+    picked = chosen(masked, ids.shape)
+    assert picked.any()
+    assert not picked[~maskable(ids, mask)].any()
+    np.testing.assert_array_equal(np.asarray(masked.input_ids)[~picked], ids[~picked])
+    labels = np.take_along_axis(ids, np.asarray(masked.positions), axis=1)
+    np.testing.assert_array_equal(masked.labels, labels)
+    for columns in np.asarray(masked.positions):
+        assert len(set(columns)) == len(columns) == 5  # ceil(0.15 * 32)
+
+
+def test_a_key_decides_everything():
+    ids, mask = make_rows(20)
+    first, again, other = (mask_pieces(jax.random.key(k), ids, mask, MASKING) for k in (3, 3, 4))
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    assert (np.asarray(first.positions) != np.asarray(other.positions)).any()
+
+
+def test_a_row_without_words_has_nothing_to_predict_and_rate_one_takes_all():
+    ids, mask = np.array([[2, 3, 9, 9]], np.int32), np.array([[1, 1, 0, 0]], np.int32)
+    masked = mask_pieces(jax.random.key(0), ids, mask, MASKING)
+    assert not np.asarray(masked.weights).any()
+    np.testing.assert_array_equal(masked.input_ids, ids)
+    assert float(masked_piece_loss(jnp.ones((1, 1, VOCAB)), masked)) == 0
+
+    ids, mask = make_rows(10)
+    every = mask_pieces(jax.random.key(0), ids, mask, Masking(1.0, MASK, SPECIAL, VOCAB))
+    np.testing.assert_array_equal(chosen(every, ids.shape), maskable(ids, mask))
+
+
+def test_loss_is_the_mean_over_chosen_places():
+    logits = np.random.default_rng(0).normal(size=(2, 2, 6)).astype(np.float32)
+    labels = np.array([[1, 5], [0, 3]], np.int32)
+    weights = np.array([[1, 0], [1, 1]], np.float32)
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    losses = [-np.log(probabilities[i, j, labels[i, j]]) for i, j in ((0, 0), (1, 0), (1, 1))]
+    masked = MaskedPieces(*map(jnp.asarray, (labels, labels, labels, weights)))
+    np.testing.assert_allclose(
+        masked_piece_loss(jnp.asarray(logits), masked), np.mean(losses), rtol=1e-5
+    )
+
+
+def test_a_tokenizer_says_what_is_masked_by_what(tmp_path):
+    config = write_tiny_bert(tmp_path)
+    masking = make_masking(AutoTokenizer.from_pretrained(tmp_path), 0.2)
+    assert (masking.rate, masking.mask_id, masking.vocab_size) == (0.2, 4, config.vocab_size)
+    assert sorted(masking.special_ids) == [0, 1, 2, 3, 4]
+
+
+def test_a_vocabulary_without_mask_is_refused(tmp_path):
+    write_tiny_bert(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.mask_token = None
+    with pytest.raises(InputError, match=r"has no \[MASK\]"):
+        make_masking(tokenizer, 0.15)
