@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from docent_jax.inference import load, print_answers, write_word2vec
+from docent_jax.inference import load, print_answers
+from docent_jax.word_vectors import write_word2vec
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -44,11 +45,12 @@ def tokenize_corpus(
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
     entity_places: bool = False,
+    folder: Path | None = None,
 ) -> EncodedCorpus:
     """Tokenises sentences and queries, cut to `max_length` word pieces.
 
     With `entity_places` each stands after the place of its entity, as `tokenize_after_entities`
-    gives it to DocEnt-Full.
+    gives it to DocEnt-Full. With `folder` the sentences are kept there (`pipeline.tokenize`).
 
     Raises:
         InputError: `entity_places`, and a vocabulary without [MASK].
@@ -56,7 +58,7 @@ def tokenize_corpus(
     tokenize_texts = tokenize_after_entities if entity_places else tokenize
     return EncodedCorpus(
         corpus,
-        tokenize_texts(corpus.sentences, tokenizer, max_length),
+        tokenize_texts(corpus.sentences, tokenizer, max_length, folder),
         {
             split: tokenize_texts([query.text for query in queries], tokenizer, max_length)
             for split, queries in corpus.queries.items()
@@ -65,13 +67,19 @@ def tokenize_corpus(
 
 
 def tokenize_after_entities(
-    texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int
+    texts: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    folder: Path | None = None,
 ) -> TokenTable:
     """Tokenises texts as [CLS] [MASK] [SEP] text [SEP], `max_length` and two pieces at most.
+
+    `folder` as in `pipeline.tokenize`.
 
     Raises:
         InputError: a vocabulary without [MASK].
     """
     check_mask_token(tokenizer)
     before = f"{tokenizer.mask_token}{tokenizer.sep_token}"
-    return tokenize([before + text for text in texts], tokenizer, max_length + ENTITY_PIECES)
+    marked = [before + text for text in texts]
+    return tokenize(marked, tokenizer, max_length + ENTITY_PIECES, folder)

@@ -188,20 +188,6 @@ class EntityRanker:
         return extended
 
 
-def write_word2vec(path: Path, names: Sequence[str], vectors: np.ndarray) -> None:
-    """Writes vectors in word2vec's text format, exact to float32.
-
-    Args:
-        path: file to write.
-        names: `[n]`; white space, which separates fields, becomes "_".
-        vectors: `[n, dim]` float32.
-    """
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(f"{len(vectors)} {vectors.shape[1]}\n")
-        for name, row in zip(names, vectors.tolist(), strict=True):
-            file.write(f"{'_'.join(name.split())} {' '.join(f'{value:.9g}' for value in row)}\n")
-
-
 def load(path: Path | str) -> EntityRanker:
     """Loads a run folder for inference; the training data is not needed.
 

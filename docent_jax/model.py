@@ -165,10 +165,11 @@ class EntityVocabulary(nn.Embed):
 class Full(nn.Module):
     """DocEnt-Full (section 2.2): BERT whose vocabulary is extended by the entities.
 
-    A text is [CLS] [MASK] [SEP] sentence [SEP] (`data.with_entity_places`): segment A is the place
-    of the entity, segment B the sentence. The entities' vectors stay a table of their own, which
-    the model axis may split; at the place of a text whose entity is not masked, its vector stands
-    instead of [MASK]'s. Words and entities are predicted by one MLM head, tied to both tables.
+    A text is [CLS] [MASK] [SEP] sentence [SEP] (`data.tokenize_after_entities`): segment A is the
+    place of the entity, segment B the sentence. The entities' vectors stay a table of their own,
+    which the model axis may split; at the place of a text whose entity is not masked, its vector
+    stands instead of [MASK]'s. Words and entities are predicted by one MLM head, tied to both
+    tables.
 
     Attributes:
         bert: the architecture.

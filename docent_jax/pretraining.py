@@ -188,6 +188,7 @@ def pretrain(
     corpus: EntityCorpus,
     path: Path,
     frozen_vectors: Callable[[], np.ndarray] | None = None,
+    token_folder: Path | None = None,
 ) -> tuple[RunFolder, Trained]:
     """Trains a DocEnt model, or takes an interrupted run up where it stopped.
 
@@ -196,6 +197,7 @@ def pretrain(
         corpus: documents, and queries of split "dev" by which the best parameters are chosen.
         path: the run folder.
         frozen_vectors: gives the untrained encoder's sentence vectors if they are known already.
+        token_folder: where tokenised sentences are kept, memory-mapped; None = in memory.
 
     Returns:
         The run folder, ready for `docent_jax.load`, and what training gave.
@@ -207,14 +209,15 @@ def pretrain(
     encoder = load_encoder(config.model)
     is_full = config.model.kind == "full"
     _check_lengths(config, encoder.config)
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length, is_full)
+    max_length = config.data.max_length
+    data = tokenize_corpus(corpus, encoder.tokenizer, max_length, is_full, token_folder)
 
     def untrained_vectors() -> np.ndarray:
         if frozen_vectors is not None:
             return frozen_vectors()
         plain = data
         if is_full:
-            plain = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
+            plain = tokenize_corpus(corpus, encoder.tokenizer, max_length, False, token_folder)
         return encode_frozen(encoder, plain, config.model)[0]
 
     def warm_start() -> Params:

@@ -263,7 +263,10 @@ def _check_names(votes: np.ndarray, film_names: Sequence[str], tags: Sequence[st
 
 
 def user_fold_votes(tag_votes: TagVotes, num_entities: int, folds: int = USER_FOLDS) -> np.ndarray:
-    """Votes of each fold of users: int32 `[folds, entities, tags]`; users fold by their id's hash.
+    """Votes of each fold of users: int32 `[folds, entities, tags]`.
+
+    Users fold by a hash of their number in `tag_votes`: the same data give the same folds, other
+    films or users other ones.
 
     Args:
         tag_votes: who gave what to what.

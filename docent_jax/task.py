@@ -32,6 +32,7 @@ from retrieval_jax.sharding import MODEL, Rules
 from retrieval_jax.train_step import Metrics
 
 Negatives = Literal["in_batch", "all"]
+MASKED = "the loss is a mean over masked places, of which each part of a batch has another number"
 
 
 def entity_loss(
@@ -173,6 +174,7 @@ class HybridTask(DualTask):
         warm_start: Callable[[], Params],
     ) -> None:
         super().__init__(model, data, negatives, warm_start)
+        self.inseparable = self.inseparable or MASKED
         self.masking, self.mlm_weight = masking, mlm_weight
 
     def loss(
@@ -198,7 +200,11 @@ class HybridTask(DualTask):
             sentences, table, batch["entity_ids"], temperature, self.negatives
         )
         of_words = masked_piece_loss(word_logits, masked)
-        metrics = _loss_metrics(of_entities, of_words)
+        texts = jnp.float32(len(batch["entity_ids"]))
+        metrics = {
+            "entity_loss": (of_entities * texts, texts),
+            "mlm_loss": _sum_and_count(of_words, masked.weights),
+        }
         metrics["temperature"] = (temperature, jnp.float32(1))
         return of_entities + self.mlm_weight * of_words, metrics
 
@@ -215,6 +221,8 @@ class FullTask(EntityTask):
             query has in its place.
         warm_start: gives host arrays to start from.
     """
+
+    inseparable: str | None = MASKED
 
     def __init__(
         self,
@@ -255,12 +263,16 @@ class FullTask(EntityTask):
         entity_logits, word_logits = outputs
         of_entities = contrastive_loss(entity_logits, entity_ids, weights=is_hidden)
         of_words = masked_piece_loss(word_logits, masked)
-        return of_entities + self.mlm_weight * of_words, _loss_metrics(of_entities, of_words)
+        metrics = {
+            "entity_loss": _sum_and_count(of_entities, is_hidden),
+            "mlm_loss": _sum_and_count(of_words, masked.weights),
+        }
+        return of_entities + self.mlm_weight * of_words, metrics
 
 
-def _loss_metrics(of_entities: jax.Array, of_words: jax.Array) -> Metrics:
-    one = jnp.float32(1)
-    return {"entity_loss": (of_entities, one), "mlm_loss": (of_words, one)}
+def _sum_and_count(mean: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    count = jnp.sum(weights, dtype=jnp.float32)
+    return mean * count, count
 
 
 class TableTask:

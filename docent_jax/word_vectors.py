@@ -93,11 +93,18 @@ def train_word2vec(
     )
 
 
-def write_word_vectors(path: Path, vectors: WordVectors) -> None:
-    """Writes GloVe's text format, a line a word: the word and its numbers, between spaces."""
+def write_word2vec(path: Path, names: Sequence[str], vectors: np.ndarray) -> None:
+    """Writes vectors in word2vec's text format, exact to float32.
+
+    Args:
+        path: file to write.
+        names: `[n]`; white space, which separates fields, becomes "_".
+        vectors: `[n, dim]` float32.
+    """
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for word, row in zip(vectors.words, vectors.vectors.tolist(), strict=True):
-            file.write(f"{word} {' '.join(f'{value:.9g}' for value in row)}\n")
+        file.write(f"{len(vectors)} {vectors.shape[1]}\n")
+        for name, row in zip(names, vectors.tolist(), strict=True):
+            file.write(f"{'_'.join(name.split())} {' '.join(f'{value:.9g}' for value in row)}\n")
 
 
 def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVectors:
@@ -105,7 +112,7 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
 
     Args:
         path: the file.
-        words: keep only these, for memory; None = all.
+        words: keep only these, in lower case, for memory; None = all.
 
     Raises:
         InputError: no such file, no word kept, or a malformed line.
@@ -123,7 +130,7 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
                 continue
             dim = dim or len(fields) - 1
             # Some words of GloVe's largest file hold spaces: the numbers are the last fields.
-            word = " ".join(fields[:-dim]) if dim else ""
+            word = " ".join(fields[:-dim]).lower() if dim else ""
             if words is not None and word not in words:
                 continue
             try:

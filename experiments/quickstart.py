@@ -90,7 +90,9 @@ def main() -> None:
     print("4. Evaluation of the parameters that were best on dev")
     baselines = baseline_rankings(corpus, sentences, queries, fit_table(sentences, data, config))
     comparison = compare(corpus, baselines, {model_name(config): [run.path]})
-    results = results_record(config, [config.training.seed], corpus, comparison)
+    configs = {model_name(config): config}
+    seeds = [config.training.seed]
+    results = results_record(configs, seeds, corpus, corpus.fingerprint, comparison)
     print_table(results, corpus)
     save(run, results, command.results)
 

@@ -107,7 +107,10 @@ def mask_pieces(
     positions = jax.lax.top_k(order, places)[1]
     expected = masking.rate * jnp.sum(maskable, axis=1)  # [rows]
     count = jnp.floor(expected + jax.random.uniform(count_rng, (rows,)))
-    chosen = jnp.arange(places)[None] < count[:, None]  # [rows, places]
+    # `count` can be one too many where float32 rounds up, hence the second condition.
+    chosen = (jnp.arange(places)[None] < count[:, None]) & jnp.take_along_axis(
+        maskable, positions, axis=1
+    )  # [rows, places]
 
     labels = jnp.take_along_axis(input_ids, positions, axis=1)
     kind = jax.random.uniform(kind_rng, (rows, places))

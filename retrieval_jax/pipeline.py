@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,10 @@ def tokenize(
     """
     if folder is None:
         input_ids = np.zeros((len(texts), max_length), np.int32)
-        lengths = _fill(input_ids, texts, tokenizer, max_length)
+        lengths = np.zeros(len(texts), np.int32)
+        for start, ids, of_chunk in _tokenized_chunks(texts, tokenizer, max_length):
+            input_ids[start : start + len(ids)] = ids
+            lengths[start : start + len(ids)] = of_chunk
         width = max(int(lengths.max(initial=1)), 1)
         return TokenTable(input_ids[:, :width].copy(), lengths)
     kept = folder / _content_name(texts, tokenizer, max_length)
@@ -71,6 +74,7 @@ def tokenize(
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as unfinished:
                 _write(Path(unfinished), texts, tokenizer, max_length)
+                Path(unfinished).chmod(0o755)  # as other folders: it may be shared
                 # Whole or not at all, also where several processes do the same.
                 Path(unfinished).rename(kept)
         except OSError as error:
@@ -86,30 +90,36 @@ def tokenize(
 def _write(
     folder: Path, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> None:
-    shape = (len(texts), max_length)
-    input_ids = np.lib.format.open_memmap(folder / IDS_FILE, "w+", np.int32, shape)
-    lengths = _fill(input_ids, texts, tokenizer, max_length)
-    input_ids.flush()
+    """Writes a table, chunk by chunk: not through a memory map, which a full disk would kill."""
+    dtype = np.dtype(np.int32)
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": (len(texts), max_length),
+    }
+    lengths = np.zeros(len(texts), dtype)
+    with (folder / IDS_FILE).open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start, ids, of_chunk in _tokenized_chunks(texts, tokenizer, max_length):
+            file.write(ids.tobytes())
+            lengths[start : start + len(ids)] = of_chunk
     np.save(folder / LENGTHS_FILE, lengths, allow_pickle=False)
 
 
-def _fill(
-    input_ids: np.ndarray,
-    texts: Sequence[str],
-    tokenizer: PreTrainedTokenizerBase,
-    max_length: int,
-) -> np.ndarray:
-    """Writes word pieces into zeros `[texts, max_length]`; gives int32 lengths `[texts]`."""
-    lengths = np.zeros(len(texts), np.int32)
-    chunk = 4096  # bounds the memory of Python lists
-    for start in range(0, len(texts), chunk):
-        pieces = tokenizer(
-            list(texts[start : start + chunk]), truncation=True, max_length=max_length
-        )["input_ids"]
-        for row, ids in enumerate(pieces, start):  # pyright: ignore[reportArgumentType]
+def _tokenized_chunks(
+    texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Index of the first text, ids `[chunk, max_length]` and lengths `[chunk]` of each chunk."""
+    size = 4096  # bounds the memory of Python lists
+    for start in range(0, len(texts), size):
+        chunk = list(texts[start : start + size])
+        input_ids = np.zeros((len(chunk), max_length), np.int32)
+        lengths = np.zeros(len(chunk), np.int32)
+        pieces: Any = tokenizer(chunk, truncation=True, max_length=max_length)["input_ids"]
+        for row, ids in enumerate(pieces):
             input_ids[row, : len(ids)] = ids
             lengths[row] = len(ids)
-    return lengths
+        yield start, input_ids, lengths
 
 
 def _content_name(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> str:
@@ -117,9 +127,11 @@ def _content_name(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_
     backend: Any = tokenizer.backend_tokenizer
     # But for what calls leave in it.
     kept = {k: v for k, v in json.loads(backend.to_str()).items() if k not in CALL_SETTINGS}
-    digest = hashlib.sha256(json.dumps([max_length, kept]).encode())
+    settings = [max_length, tokenizer.truncation_side, kept]
+    digest = hashlib.sha256(json.dumps(settings).encode())
     for text in texts:
-        digest.update(b"\0" + text.encode())
+        encoded = text.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.hexdigest()[:32]
 
 

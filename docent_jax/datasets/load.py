@@ -8,7 +8,6 @@ from docent_jax.datasets import film_builders, python_api
 from docent_jax.datasets.builders import read_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.films import FilmData
-from docent_jax.datasets.tags import TagVotes
 from retrieval_jax.errors import InputError
 
 DATA_VARIABLE = "RETRIEVAL_DATA"
@@ -42,15 +41,6 @@ def load_films(config: DataConfig, data_dir: Path) -> FilmData:
     """
     films = film_builders.load_film_data(_prepared_films(config, data_dir))
     return films.subset(config.entities, config.sentences_per_entity)
-
-
-def load_tags(config: DataConfig, data_dir: Path) -> TagVotes:
-    """The tags of the films that `load_documents` gives, by the ids that they have there.
-
-    Raises:
-        InputError: as `load_films`.
-    """
-    return load_films(config, data_dir).tags
 
 
 def _prepared_films(config: DataConfig, data_dir: Path) -> film_builders.FilmBuilder:

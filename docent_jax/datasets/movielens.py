@@ -5,6 +5,7 @@ import csv
 import io
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -68,13 +69,16 @@ class MovieLens:
             number: tag_ids.get(normal_tag(tag))
             for (number,), (tag,) in self._rows("genome-tags.csv", ("tagId",), ("tag",))
         }
-        films = {movie: i for i, movie in enumerate(movielens_ids) if movie is not None}
+        # Several entities can be one film there.
+        films: defaultdict[int | None, list[int]] = defaultdict(list)
+        for i, movie in enumerate(movielens_ids):
+            films[movie].append(i)
         scores = np.full((len(movielens_ids), len(vocabulary)), np.nan, np.float32)
         rows = self._rows("genome-scores.csv", ("movieId", "tagId"), ("relevance",))
         for (movie, tag_id), (relevance,) in rows:
-            film, column = films.get(movie), columns.get(tag_id)
-            if film is not None and column is not None:
-                scores[film, column] = float(relevance)
+            column = columns.get(tag_id)
+            if column is not None:
+                scores[films.get(movie, []), column] = float(relevance)
         return scores
 
     def _rows(

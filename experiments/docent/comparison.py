@@ -21,7 +21,8 @@ from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.evaluation import MEASURES, cosine_scores, evaluate_ranking, rank
 from docent_jax.pretraining import PACKAGE
 from retrieval_jax import plots
-from retrieval_jax.config import to_dict
+from retrieval_jax.config import differences, to_dict
+from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.rankings import Ranking, fuse, write_ranking
 from retrieval_jax.runs import RunFolder, provenance_record
@@ -235,17 +236,66 @@ def save(run: RunFolder, results: Mapping, also: Path | None = None) -> None:
 
 
 def results_record(
-    config: docent_jax.Config, seeds: Sequence[int], corpus: EntityCorpus, comparison: Mapping
-) -> dict:
-    """All that `results.json` holds: the comparison and what it was made with."""
+    configs: Mapping[str, docent_jax.Config],
+    seeds: Sequence[int],
+    corpus: EntityCorpus,
+    fingerprint: str,
+    comparison: Mapping[str, Any],
+) -> dict[str, Any]:
+    """All that `results.json` holds: the comparison and what it was made with.
+
+    Args:
+        configs: model -> configuration, but for the seed.
+        seeds: of the runs.
+        corpus: documents, and the queries that were asked.
+        fingerprint: of the corpus that was trained on.
+        comparison: as `compare` gives.
+    """
     return {
         "experiment": "docent zero-shot ranking",
-        "data": f"{_source(config)}, {corpus.summary}",
-        "config": to_dict(config),
+        "data": f"{_source(next(iter(configs.values())))}, {corpus.summary}",
+        "configs": {model: to_dict(config) for model, config in configs.items()},
         "seeds": list(seeds),
-        "provenance": provenance_record(corpus.fingerprint),
+        "provenance": provenance_record(fingerprint),
         **comparison,
     }
+
+
+def check_same_documents(
+    other: RunFolder,
+    its_config: docent_jax.Config,
+    run: RunFolder,
+    config: docent_jax.Config,
+    corpus: EntityCorpus,
+) -> None:
+    """Refuses a run whose documents are not those of the first one, or not at hand."""
+    changed = differences(to_dict(config.data), to_dict(its_config.data))
+    if changed:
+        raise InputError(
+            f"{other.path} differs from {run.path} in its data: {'; '.join(changed)}",
+            "Give runs on the same documents.",
+        )
+    trained_on = other.read_json("provenance.json")["data_fingerprint"]
+    if trained_on != corpus.fingerprint:
+        raise InputError(
+            f"{other.path} was trained on documents {trained_on[:12]}; those at hand are"
+            f" {corpus.fingerprint[:12]}",
+            "Install the versions that its provenance.json names, give the same files, or train"
+            " again.",
+        )
+
+
+def check_same_encoder(
+    other: RunFolder, its_config: docent_jax.Config, run: RunFolder, config: docent_jax.Config
+) -> None:
+    """Refuses a run that starts from another encoder: the baselines have that of the first."""
+    for field in ("encoder", "layers", "pooling"):
+        values = getattr(config.model, field), getattr(its_config.model, field)
+        if values[0] != values[1]:
+            raise InputError(
+                f"{other.path} has model.{field} {values[1]!r}, {run.path} has {values[0]!r}",
+                "Compare runs of one encoder: the bags of sentences are its vectors.",
+            )
 
 
 def _source(config: docent_jax.Config) -> str:

@@ -1,4 +1,4 @@
-"""Pre-trains DocEnt-Dual on the documents of entities.
+"""Pre-trains a DocEnt model on the documents of entities.
 
 COMMAND   python -m experiments.docent.pretrain --preset small --run runs/docent
 TIME      small: about 20 minutes, smoke: half a minute
@@ -41,12 +41,13 @@ class Command:
 def main() -> None:
     """Trains as the command line says."""
     commands = {name: Command(config) for name, config in docent_jax.PRESETS.items()}
-    description = "Pre-trains DocEnt-Dual: an entity table beside a BERT sentence encoder."
+    description = "Pre-trains DocEnt-Dual, -Full or -Hybrid (--model.kind)."
     command = parse_command_line(commands, "python -m experiments.docent.pretrain", description)
     quiet_libraries()
     corpus = load_documents(command.config.data, command.data_dir)
     print(corpus.summary)
-    run, trained = docent_jax.pretrain(command.config, corpus, command.run)
+    tokens = command.data_dir / "tokens"
+    run, trained = docent_jax.pretrain(command.config, corpus, command.run, token_folder=tokens)
     measure = command.config.training.best_measure
     plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
     best = f"{trained.best[measure]:.4f}" if trained.best else "unknown: no dev queries"

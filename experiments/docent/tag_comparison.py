@@ -51,7 +51,7 @@ class FineTuned:
         votes: `[all films, all tags]`, trained on.
         truth: `[truths, all films, all tags]`, measured against.
         threshold: T on dev.
-        tuning: how.
+        candidates: settings; each split takes the best on its own dev.
         dev_films: measure on so many dev films at most while training.
     """
 
@@ -60,24 +60,26 @@ class FineTuned:
     votes: np.ndarray
     truth: np.ndarray
     threshold: int
-    tuning: TagTuningConfig
+    candidates: Sequence[TagTuningConfig]
     dev_films: int | None = None
 
     def __call__(self, split: TagSplit) -> Scores:
         """Scores of the fine-tuned model."""
-        task, params, _ = self._tuned(split, self.tuning)
+        task, params, _ = self._tuned(split, self.choose(split))
         task.split = split  # all of its dev films again
         return {part: task.scores(params, part) for part in PARTS}
 
-    def choose(self, split: TagSplit, candidates: Sequence[TagTuningConfig]) -> "FineTuned":
-        """The same, with the settings that are best on the split's dev films."""
-        if len(candidates) == 1:
-            return dataclasses.replace(self, tuning=candidates[0])
-        bests = [self._tuned(split, candidate)[2] for candidate in candidates]
-        return dataclasses.replace(self, tuning=candidates[int(np.argmax(bests))])
+    def choose(self, split: TagSplit) -> TagTuningConfig:
+        """The settings that are best on the split's dev; what is trained already is read."""
+        if len(self.candidates) == 1:
+            return self.candidates[0]
+        bests = [self._tuned(split, candidate)[2] for candidate in self.candidates]
+        return self.candidates[int(np.argmax(bests))]
 
     def _tuned(self, split: TagSplit, tuning: TagTuningConfig):
-        fewer = dataclasses.replace(split, dev_films=split.dev_films[: self.dev_films])
+        # A random part: films are sorted by their number, hence by age.
+        shuffled = np.random.default_rng(0).permutation(split.dev_films)
+        fewer = dataclasses.replace(split, dev_films=np.sort(shuffled[: self.dev_films]))
 
         def dev_measures(scores: np.ndarray) -> dict[str, float]:
             return measure_split(fewer, "dev", scores, self.truth, self.threshold).values
@@ -88,6 +90,13 @@ class FineTuned:
         name += f"-{tuning.negative_share:g}"
         params, trained = fine_tune(task, self.folder / name)
         return task, params, trained.best[tuning.training.best_measure]
+
+
+def with_rate(tuning: TagTuningConfig, learning_rate: float) -> TagTuningConfig:
+    """The same settings at another learning rate."""
+    training = tuning.training
+    optimizer = dataclasses.replace(training.optimizer, learning_rate=learning_rate)
+    return dataclasses.replace(tuning, training=dataclasses.replace(training, optimizer=optimizer))
 
 
 def fuse(first: Scores, second: Scores, weight: float) -> Scores:

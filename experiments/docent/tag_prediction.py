@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,9 +50,11 @@ from docent_jax.tag_task import TagTuningConfig
 from docent_jax.word_vectors import (
     WordVectors,
     read_word_vectors,
+    split_words,
     train_word2vec,
-    write_word_vectors,
+    write_word2vec,
 )
+from experiments.docent.comparison import check_same_documents
 from experiments.docent.tag_comparison import (
     PARTS,
     FineTuned,
@@ -64,6 +66,7 @@ from experiments.docent.tag_comparison import (
     print_results,
     summary,
     top_tags,
+    with_rate,
 )
 from retrieval_jax.config import to_dict
 from retrieval_jax.encoding import encode, jit_encoder
@@ -85,7 +88,7 @@ class Command:
         data_dir: where prepared documents are kept.
         protocol: the paper's, or the small one for few votes.
         tuning: how models are fine-tuned, but for what is chosen.
-        learning_rates: chosen from, on the dev films of the first fold.
+        learning_rates: chosen from, for each split on its own dev.
         weights: chosen from likewise.
         negative_shares: chosen from likewise.
         full_negative_share: of DocEnt-Full, which needs a text for each negative.
@@ -131,12 +134,14 @@ def main() -> None:
     protocol = make_protocol(votes, names, films.vocabulary)
     counted = all_counts(protocol, votes)
     print_counts(counted)
+    protocol = measurable(protocol, counted)
     truth = votes[None]
     if protocol.user_folds > 1:
         truth = truths(user_fold_votes(tag_votes, len(names), protocol.user_folds))
 
     systems, bag = baselines(command, run, config, films)
     for path in command.runs:
+        check_same_documents(*open_run(path, PACKAGE, docent_jax.Config), run, config, films.corpus)
         tag_run = load_tag_run(path, names, films.vocabulary)
         zero_shot = docent_jax.load(path).score(films.vocabulary).T
         systems[f"{path}, zero-shot"] = fixed(zero_shot)
@@ -148,9 +153,13 @@ def main() -> None:
         "data": films.corpus.summary,
         "protocol": protocol.name,
         "counts": counted,
-        "tuning": {n: to_dict(s.tuning) for n, s in systems.items() if isinstance(s, FineTuned)},
         "provenance": provenance_record(films.corpus.fingerprint),
         **evaluate_all(command, systems, votes, truth, protocol),
+        "tuning": {
+            name: {s.name: to_dict(system.choose(s)) for s in (*protocol.closed, protocol.open)}
+            for name, system in systems.items()
+            if isinstance(system, FineTuned)
+        },
     }
     fold_votes = user_fold_votes(tag_votes, len(names))
     results["closed"][HUMAN] = human_rows(protocol.closed, protocol, fold_votes)
@@ -164,11 +173,27 @@ def main() -> None:
         command.results.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
+def measurable(protocol: Protocol, counted: Sequence[Mapping[str, Any]]) -> Protocol:
+    """The protocol without the T at which the dev or test of some split has no positive pair.
+
+    Raises:
+        InputError: none is left.
+    """
+    empty = {row["T"] for row in counted if row["part"] in PARTS and not row["positive pairs"]}
+    if empty:
+        print(f"left out, for a split without any positive pair: T = {sorted(empty)}")
+    kept = tuple(t for t in protocol.thresholds if t not in empty)
+    if not kept:
+        raise InputError("too few tags to measure on every split", "Take more films.")
+    return dataclasses.replace(protocol, thresholds=kept)
+
+
 def baselines(
     command: Command, run: RunFolder, config: docent_jax.Config, films: FilmData
 ) -> tuple[dict[str, System], TagRun]:
     """Baselines that are not trained on tags, and the bag of sentences to be fine-tuned."""
     corpus, tags = films.corpus, films.vocabulary
+    of_words = word_vectors(command, run, films)  # first: it may lack its package
     config = dataclasses.replace(config, model=dataclasses.replace(config.model, kind="dual"))
     encoder = load_encoder(config.model)
     params = jax.tree.map(jnp.asarray, encoder.params)
@@ -187,7 +212,7 @@ def baselines(
     systems = {
         TFIDF: fixed(tfidf_tag_scores(corpus, tags)),
         BM25: fixed(bm25_tag_scores(corpus, tags)),
-        WORDS: fixed(bag_of_words_tag_scores(corpus, tags, word_vectors(command, run, films))),
+        WORDS: fixed(bag_of_words_tag_scores(corpus, tags, of_words)),
         BAG: fixed(bag_of_sentences_tag_scores(tag_vectors, sentences, corpus)),
     }
     if command.movielens is not None:
@@ -199,43 +224,36 @@ def baselines(
 def word_vectors(command: Command, run: RunFolder, films: FilmData) -> WordVectors:
     """GloVe as given, else word2vec, trained once for a run folder."""
     if command.word_vectors is not None:
-        return read_word_vectors(command.word_vectors)
+        texts = itertools.chain(films.corpus.sentences, films.vocabulary)
+        words = frozenset(itertools.chain.from_iterable(map(split_words, texts)))
+        return read_word_vectors(command.word_vectors, words)
     path = run.path / "word2vec.txt"
     if path.is_file():
         return read_word_vectors(path)
     vectors = train_word2vec(films.corpus.sentences)
-    write_word_vectors(path, vectors)
+    write_word2vec(path, vectors.words, vectors.vectors)
     return vectors
 
 
 def tuned(
     command: Command, run: TagRun, votes: np.ndarray, truth: np.ndarray, protocol: Protocol
 ) -> FineTuned:
-    """A run to be fine-tuned, with the settings that are best on the first closed split's dev."""
+    """A run to be fine-tuned, with all settings to choose from."""
     is_full = run.config.model.kind == "full"
     shares = (command.full_negative_share,) if is_full else command.negative_shares
     candidates = []
     for rate, weights, share in itertools.product(command.learning_rates, command.weights, shares):
-        training = command.tuning.training
-        optimizer = dataclasses.replace(training.optimizer, learning_rate=rate)
-        candidates.append(
-            dataclasses.replace(
-                command.tuning,
-                weights=weights,
-                negative_share=share,
-                training=dataclasses.replace(training, optimizer=optimizer),
-            )
-        )
-    system = FineTuned(
+        tuning = with_rate(command.tuning, rate)
+        candidates.append(dataclasses.replace(tuning, weights=weights, negative_share=share))
+    return FineTuned(
         run,
         run.path / f"tags_{protocol.name}",
         votes,
         truth,
         protocol.thresholds[0],
-        command.tuning,
+        candidates,
         command.full_dev_films if is_full else None,
     )
-    return system.choose(protocol.closed[0], candidates)
 
 
 def evaluate_all(

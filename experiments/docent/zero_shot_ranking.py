@@ -22,6 +22,8 @@ from docent_jax.pretraining import PACKAGE, encode_frozen, fit_table, load_encod
 from experiments.docent.comparison import (
     SPLITS,
     baseline_rankings,
+    check_same_documents,
+    check_same_encoder,
     compare,
     model_name,
     print_table,
@@ -31,7 +33,7 @@ from experiments.docent.comparison import (
 from retrieval_jax.config import differences, to_dict
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
-from retrieval_jax.runs import RunFolder, open_run
+from retrieval_jax.runs import open_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,55 +63,37 @@ def main() -> None:
     opened = [open_run(path, PACKAGE, docent_jax.Config) for path in command.runs]
     run, config = opened[0]
     corpus = load_documents(config.data, command.data_dir)
-    models: dict[str, list[Path]] = {}
-    first_of_model: dict[str, docent_jax.Config] = {}
+    configs: dict[str, docent_jax.Config] = {}
+    paths: dict[str, list[Path]] = {}
     for other, its_config in opened:
-        _check_comparable(other, its_config, run, config, corpus)
+        check_same_documents(other, its_config, run, config, corpus)
+        check_same_encoder(other, its_config, run, config)
         model = model_name(its_config)
-        models.setdefault(model, []).append(other.path)
-        first = first_of_model.setdefault(model, its_config)
-        changed = differences(to_dict(first), to_dict(its_config))
+        paths.setdefault(model, []).append(other.path)
+        changed = differences(to_dict(configs.setdefault(model, its_config)), to_dict(its_config))
         if any(not line.startswith("training.seed:") for line in changed):
             raise InputError(
                 f"{other.path} differs from another run of {model} in {'; '.join(changed)}",
                 "Give runs of one configuration, with different seeds, or compare them apart.",
             )
+    fingerprint = corpus.fingerprint
     corpus = _with_queries(corpus, command.queries)
     if not all(corpus.queries[split] for split in SPLITS):
-        raise InputError(f"no queries to rank: {corpus.summary}", "Train on more entities.")
+        asked = f" whose id begins with {command.queries!r}" if command.queries else ""
+        raise InputError(
+            f"no queries{asked} for both dev and test: {corpus.summary}",
+            "Give another --queries, or run on data with queries.",
+        )
     encoder = load_encoder(config.model)
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
     sentences, queries = encode_frozen(encoder, data, config.model)
     baselines = baseline_rankings(corpus, sentences, queries, fit_table(sentences, data, config))
-    comparison = compare(corpus, baselines, models)
+    comparison = compare(corpus, baselines, paths)
     seeds = sorted({its_config.training.seed for _, its_config in opened})
-    results = results_record(config, seeds, corpus, comparison)
+    results = results_record(configs, seeds, corpus, fingerprint, comparison)
+    results["queries"] = command.queries or "all"
     print_table(results, corpus)
     save(run, results, command.results)
-
-
-def _check_comparable(
-    other: RunFolder,
-    its_config: docent_jax.Config,
-    run: RunFolder,
-    config: docent_jax.Config,
-    corpus: EntityCorpus,
-) -> None:
-    """Refuses a run whose documents are not those of the first one, or not at hand."""
-    changed = differences(to_dict(config.data), to_dict(its_config.data))
-    if changed:
-        raise InputError(
-            f"{other.path} differs from {run.path} in its data: {'; '.join(changed)}",
-            "Give runs on the same documents.",
-        )
-    trained_on = other.read_json("provenance.json")["data_fingerprint"]
-    if trained_on != corpus.fingerprint:
-        raise InputError(
-            f"{other.path} was trained on documents {trained_on[:12]}; those at hand are"
-            f" {corpus.fingerprint[:12]}",
-            "Install the versions that its provenance.json names, give the same files, or train"
-            " again.",
-        )
 
 
 def _with_queries(corpus: EntityCorpus, prefix: str) -> EntityCorpus:

@@ -21,7 +21,7 @@ from docent_jax.word_vectors import (
     WordVectors,
     read_word_vectors,
     train_word2vec,
-    write_word_vectors,
+    write_word2vec,
 )
 from retrieval_jax.errors import InputError
 
@@ -92,10 +92,10 @@ def test_bag_of_words():
 def test_word_vectors_survive_the_text_format(tmp_path):
     rng = np.random.default_rng(0)
     vectors = WordVectors(("été", "007", "x"), rng.normal(size=(3, 4)).astype(np.float32))
-    write_word_vectors(tmp_path / "vectors.txt", vectors)
-    for header in ("", "3 4\n"):  # GloVe's format and word2vec's
-        text = (tmp_path / "vectors.txt").read_text(encoding="utf-8")
-        (tmp_path / "read.txt").write_text(header + text, encoding="utf-8")
+    write_word2vec(tmp_path / "vectors.txt", vectors.words, vectors.vectors)
+    text = (tmp_path / "vectors.txt").read_text(encoding="utf-8")
+    for first in (0, 1):  # word2vec's format and GloVe's, which has no first line of sizes
+        (tmp_path / "read.txt").write_text("".join(text.splitlines(True)[first:]), encoding="utf-8")
         read = read_word_vectors(tmp_path / "read.txt")
         assert read.words == vectors.words
         np.testing.assert_array_equal(read.vectors, vectors.vectors)

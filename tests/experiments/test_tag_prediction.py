@@ -1,5 +1,6 @@
 """The tag experiment: fusion and summaries by hand, and the whole command on a tiny folder."""
 
+import dataclasses
 import json
 import sys
 
@@ -10,11 +11,21 @@ import docent_jax
 from docent_jax import tag_evaluation
 from docent_jax.config import Config, DataConfig, ModelConfig
 from docent_jax.datasets.load import load_documents
-from docent_jax.tag_evaluation import TagSplit, measure
-from experiments.docent import tag_prediction
-from experiments.docent.tag_comparison import evaluate_split, fixed, fuse, summary, top_tags
+from docent_jax.tag_evaluation import Protocol, TagSplit, measure
+from docent_jax.tag_task import TagTuningConfig
+from experiments.docent import tag_comparison, tag_prediction
+from experiments.docent.tag_comparison import (
+    FineTuned,
+    evaluate_split,
+    fixed,
+    fuse,
+    summary,
+    top_tags,
+    with_rate,
+)
+from retrieval_jax.errors import InputError
 from retrieval_jax.sharding import MeshConfig
-from retrieval_jax.training import TrainingConfig
+from retrieval_jax.training import Trained, TrainingConfig
 from tests.bert_folders import write_tiny_bert
 from tests.docent_jax.datasets.film_files import query, write_imdb_folder
 
@@ -66,8 +77,40 @@ def write_films(folder):
     return write_imdb_folder(folder, reviews, movies, tags, queries, WORDS)
 
 
+def test_each_split_takes_the_settings_that_are_best_on_its_own_dev(monkeypatch, tmp_path):
+    best = {"first": 1e-3, "second": 1e-2}
+
+    class Run:
+        def task(self, votes, split, tuning, dev_measures):
+            rate = tuning.training.optimizer.learning_rate
+            assert dev_measures(votes[split.dev_films].astype(float))["MAP"] == 1
+            return split.name, 1.0 if rate == best[split.name] else 0.5
+
+    def fine_tune(task, folder):
+        return {}, Trained({}, 1, 1, {"MAP": task[1]}, None)
+
+    monkeypatch.setattr(tag_comparison, "fine_tune", fine_tune)
+    candidates = [with_rate(TagTuningConfig(), rate) for rate in best.values()]
+    system = FineTuned(Run(), tmp_path, VOTES, VOTES[None], 0, candidates)
+    for name, rate in best.items():
+        split = dataclasses.replace(SPLIT, name=name)
+        assert system.choose(split).training.optimizer.learning_rate == rate
+
+
+def test_a_threshold_without_a_positive_on_some_split_is_left_out(capsys):
+    rows = [
+        {"split": "closed", "part": part, "T": t, "positive pairs": n}
+        for part, t, n in [("train", 0, 0), ("dev", 0, 3), ("test", 0, 2), ("dev", 2, 0)]
+    ]
+    protocol = Protocol("small", (0, 2), (SPLIT,), SPLIT, 1)
+    assert tag_prediction.measurable(protocol, rows).thresholds == (0,)
+    assert "T = [2]" in capsys.readouterr().out
+    with pytest.raises(InputError, match="too few tags"):
+        tag_prediction.measurable(protocol, [{**rows[1], "positive pairs": 0}, rows[3]])
+
+
 @pytest.mark.slow
-def test_the_command_compares_dual_and_full_with_the_baselines(tmp_path, monkeypatch, capsys):
+def test_the_command_compares_a_run_with_the_baselines(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gensim")
     folder = write_films(tmp_path / "imdb_movielens")
     (tmp_path / "encoder").mkdir()
@@ -76,28 +119,27 @@ def test_the_command_compares_dual_and_full_with_the_baselines(tmp_path, monkeyp
     training = TrainingConfig(
         steps=2, batch_size=8, evaluate_every=2, checkpoint_every=2, mesh=MeshConfig(data=8)
     )
-    runs = []
-    for kind in ("dual", "full"):
-        model = ModelConfig(kind=kind, encoder=str(tmp_path / "encoder"), entity_init="mean")
-        config = Config(data, model, training)
-        corpus = load_documents(data, tmp_path / "data")
-        runs.append(docent_jax.pretrain(config, corpus, tmp_path / kind)[0].path)
+    model = ModelConfig(encoder=str(tmp_path / "encoder"), entity_init="mean")
+    corpus = load_documents(data, tmp_path / "data")
+    run = docent_jax.pretrain(Config(data, model, training), corpus, tmp_path / "dual")[0].path
     small = ["--tuning.training.steps", "2", "--tuning.training.batch-size", "8"]
     chosen = ["--learning-rates", "1e-3", "--open-tags", "8"]
     arguments = ["--data-dir", str(tmp_path / "data"), "--results", str(tmp_path / "tags.json")]
-    command = ["x", "--runs", *map(str, runs), *small, *chosen, *arguments]
+    command = ["x", "--runs", str(run), *small, *chosen, *arguments]
     monkeypatch.setattr(sys, "argv", command)
     monkeypatch.setattr(tag_evaluation, "FILM_FOLDS", 3)
     tag_prediction.main()
     results = json.loads((tmp_path / "tags.json").read_text())
-    dual, full = map(str, runs)
-    names = {"top tags", "TF-IDF", "BM25", "bag of words", "bag of sentences", "Human", dual, full}
+    dual = str(run)
+    names = {"top tags", "TF-IDF", "BM25", "bag of words", "bag of sentences", "Human", dual}
     assert names < set(results["closed"])
     # Every film's reviews hold its tags and no other film's: the words find them.
     assert results["closed"]["TF-IDF"]["T = 0"]["test"]["MAP"]["mean"] > 0.9
     assert results["open"]["all"]["TF-IDF"]["T = 0"]["test"]["AUC"]["mean"] > 0.9
-    assert set(results["open"]["8"]) >= {dual, full}
+    assert dual in results["open"]["8"]
+    splits = {"closed, fold 1", "closed, fold 2", "closed, fold 3", "open"}
+    assert set(results["tuning"][dual]) == splits
     assert len(results["counts"]) == (3 + 1) * 3 * 2
-    assert results == json.loads((runs[0] / "tags.json").read_text())
+    assert results == json.loads((run / "tags.json").read_text())
     printed = capsys.readouterr().out
     assert "Closed vocabulary" in printed and "TF-IDF" in printed

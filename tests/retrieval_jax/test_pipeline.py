@@ -49,7 +49,9 @@ def test_tokens_kept_on_disk_are_those_in_memory_and_made_once(tmp_path, monkeyp
     batches = [next(text_batches(table, {}, 64, seed=1)) for table in (kept, in_memory)]
     np.testing.assert_array_equal(batches[0]["input_ids"], batches[1]["input_ids"])
     with monkeypatch.context() as patch:
-        patch.setattr("retrieval_jax.pipeline._fill", None)  # nothing is tokenised again
+        patch.setattr(
+            "retrieval_jax.pipeline._tokenized_chunks", None
+        )  # nothing is tokenised again
         again = tokenize(texts, tokenizer, 6, tmp_path / "tokens")
     np.testing.assert_array_equal(again.input_ids, kept.input_ids)
     for changed, length in ((texts[1:], 6), (texts, 5)):

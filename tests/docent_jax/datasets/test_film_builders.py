@@ -18,7 +18,7 @@ from docent_jax.datasets.film_builders import (
 )
 from docent_jax.datasets.films import film_data
 from docent_jax.datasets.imdb_folder import read_imdb_folder
-from docent_jax.datasets.load import load_documents, load_films, load_tags
+from docent_jax.datasets.load import load_documents, load_films
 from retrieval_jax.errors import InputError
 from tests.docent_jax.datasets.film_files import (
     MAPPING_CSV,
@@ -159,7 +159,7 @@ def test_the_configuration_names_the_folder(
     assert len(corpus.entities) == 2
     films = load_films(config, tmp_path / "data")
     assert films.corpus.fingerprint == corpus.fingerprint
-    tags = load_tags(config, tmp_path / "data")
+    tags = load_films(config, tmp_path / "data").tags
     assert tags.votes(2).tolist() == films.tags.votes(2).tolist()
     by_variable = dataclasses.replace(config, folder=None)
     monkeypatch.setenv("RETRIEVAL_DATA", str(folder.parent))
@@ -168,7 +168,7 @@ def test_the_configuration_names_the_folder(
     with pytest.raises(InputError, match=r"no folder to read(.|\n)*RETRIEVAL_DATA"):
         load_documents(by_variable, tmp_path / "data")
     with pytest.raises(InputError, match="no films and no tags"):
-        load_tags(DataConfig(), tmp_path / "data")
+        load_films(DataConfig(), tmp_path / "data")
 
 
 REAL = (

@@ -80,6 +80,8 @@ def test_movielens_tables(tmp_path: Path) -> None:
     assert list(tables.tags())[:2] == [(10, "Space", "1"), (10, "space", "2")]
     assert tables.vocabulary() == ("space", "western")
     scores = tables.genome_scores((20, None, 10), ("western", "absent", "space"))
+    twice = tables.genome_scores((10, 20, 10), ("western", "absent", "space"))
+    np.testing.assert_array_equal(twice, scores[[2, 0, 2]])  # editions of one film
     nan = np.nan
     np.testing.assert_array_equal(scores, [[nan] * 3, [nan] * 3, [0.5, nan, 0.75]])
     assert scores.dtype == np.float32
