@@ -144,13 +144,23 @@ def open_run(path: Path | str, package: str, config_class: type[C]) -> tuple[Run
 def provenance_record(data_fingerprint: str) -> dict[str, Any]:
     """Says what a result was made with: command, versions, revision, devices, data."""
     return {
-        "command": shlex.join(["python", *sys.orig_argv[1:]]),
+        "command": shlex.join(["python", *map(_without_machine, sys.orig_argv[1:])]),
         "data_fingerprint": data_fingerprint,
         "git_revision": _git_revision(),
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONED},
         "devices": [f"{device.platform}:{device.device_kind}" for device in jax.devices()],
     }
+
+
+def _without_machine(argument: str) -> str:
+    """An argument without folders of this machine: relative to the current one, or its name."""
+    option, equals, value = argument.rpartition("=")
+    path = Path(value)
+    if not path.is_absolute():
+        return argument
+    inside = path.is_relative_to(Path.cwd())
+    return f"{option}{equals}{path.relative_to(Path.cwd()) if inside else path.name}"
 
 
 def _git_revision() -> str | None:

@@ -101,3 +101,12 @@ def test_commands_show_files_that_cannot_be_written_on_one_screen(capsys):
     err = capsys.readouterr().err
     assert err.startswith("error: runs/first: Permission denied\n")
     assert "Traceback" not in err
+
+
+def test_the_command_names_no_folder_of_the_machine(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    inside, outside = tmp_path / "runs" / "a", "/elsewhere/reviews.xz"
+    arguments = ["-m", "docent_jax", "--run", str(inside), f"--data={outside}", "a=b", "1e-3"]
+    monkeypatch.setattr("sys.orig_argv", ["/usr/bin/python", *arguments])
+    expected = "python -m docent_jax --run runs/a --data=reviews.xz a=b 1e-3"
+    assert provenance_record("abc")["command"] == expected
