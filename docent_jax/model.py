@@ -214,14 +214,9 @@ class Full(nn.Module):
             Entity logits `[texts, entities]`, of meaning where the entity is masked, and
             word-piece logits `[rows, places, vocab_size]`; float32.
         """
-        words = self.encoder.embeddings.word(input_ids)  # [rows, width, dim]
-        flat = words.reshape(-1, words.shape[-1])
         at = entity_places(attention_mask, len(entity_ids))
-        own = self.entities(entity_ids).astype(flat.dtype)  # [texts, dim]
-        flat = flat.at[at].set(jnp.where(entity_masked[:, None], flat[at], own))
-        hidden = self._hidden(
-            input_ids, attention_mask, position_ids, deterministic, flat.reshape(words.shape)
-        )
+        vectors = self._with_entities(input_ids, at, entity_ids, entity_masked)
+        hidden = self._hidden(input_ids, attention_mask, position_ids, deterministic, vectors)
         word_logits = self.word_head(
             take_positions(hidden, positions), self.encoder.embeddings.word.embedding
         )
@@ -256,6 +251,16 @@ class Full(nn.Module):
         return self.encoder(
             input_ids, attention_mask, segment_ids, position_ids, deterministic, word_vectors
         )
+
+    def _with_entities(
+        self, input_ids: jax.Array, at: jax.Array, entity_ids: jax.Array, entity_masked: jax.Array
+    ) -> jax.Array:
+        """Word vectors `[rows, width, dim]`, with those of entities that are not masked."""
+        words = self.encoder.embeddings.word(input_ids)
+        flat = words.reshape(-1, words.shape[-1])
+        own = self.entities(entity_ids).astype(flat.dtype)  # [texts, dim]
+        flat = flat.at[at].set(jnp.where(entity_masked[:, None], flat[at], own))
+        return flat.reshape(words.shape)
 
     def _at_entities(self, hidden: jax.Array, at: jax.Array) -> jax.Array:
         """The MLM head's transform of the hidden states at the entities, `[texts, dim]`."""

@@ -51,13 +51,10 @@ class TagClassifier(Full):
             entity_ids: int32 `[texts]`.
             deterministic: no dropout.
         """
-        words = self.encoder.embeddings.word(input_ids)  # [rows, width, dim]
-        entities = self.entities(entity_ids).astype(words.dtype)  # [texts, dim]
         at = entity_places(attention_mask, len(entity_ids))
-        flat = words.reshape(-1, words.shape[-1]).at[at].set(entities)
-        hidden = self._hidden(
-            input_ids, attention_mask, position_ids, deterministic, flat.reshape(words.shape)
-        )
+        none_masked = jnp.zeros(entity_ids.shape, bool)
+        vectors = self._with_entities(input_ids, at, entity_ids, none_masked)
+        hidden = self._hidden(input_ids, attention_mask, position_ids, deterministic, vectors)
         first = pool(hidden, attention_mask, "cls", len(entity_ids))
         return self.classifier(first)[:, 0].astype(jnp.float32)
 
