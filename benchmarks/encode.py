@@ -5,8 +5,9 @@ TIME      about 2 minutes
 HARDWARE  2 CPU cores
 RESULT    benchmarks/results/encode.json
 
-A run goes from strings to unit vectors (mean pooling), tokenisation included. Sides: `ours`, and
-`encode` of sentence-transformers at its default batch size and others; it sorts by length.
+A run goes from strings to unit vectors, tokenisation included. Sides: `ours`,
+`mathsim_jax.SentenceEncoder`, and `encode` of sentence-transformers at its default batch size and
+others; it sorts by length. Building a side loads its model, so that memory counts all of it.
 """
 
 import dataclasses
@@ -15,16 +16,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 
 from benchmarks import measure, reviews
-from retrieval_jax.encoding import encode, jit_encoder
-from retrieval_jax.losses import l2_normalize
-from retrieval_jax.pipeline import tokenize
-from retrieval_jax.pretrained import DEFAULT_ENCODER, PretrainedBert, load_pretrained
+from mathsim_jax.inference import SentenceEncoder
+from retrieval_jax.pretrained import DEFAULT_ENCODER, find_encoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +50,12 @@ def prepare(command: Command) -> measure.Comparison:
     # Here, so that its import is no part of its memory.
     import sentence_transformers  # noqa: F401  # pyright: ignore[reportMissingImports]
 
-    encoder = load_pretrained(command.encoder)
+    folder = find_encoder(command.encoder)
     texts = reviews.read_sentences(command.reviews, command.texts)
-    sides = {"ours": functools.partial(our_side, encoder, texts, command.max_length)}
+    sides = {"ours": functools.partial(our_side, folder, texts, command.max_length)}
     for size in command.batch_sizes:
         sides[f"sentence_transformers_{size}"] = functools.partial(
-            peer_side, encoder.folder, texts, command.max_length, size
+            peer_side, folder, texts, command.max_length, size
         )
     return measure.Comparison(
         settings={
@@ -73,16 +70,11 @@ def prepare(command: Command) -> measure.Comparison:
     )
 
 
-def our_side(encoder: PretrainedBert, texts: Sequence[str], max_length: int) -> measure.Side:
-    """Encodes all texts; gives `[texts, dim]`."""
-    params = jax.tree.map(jnp.asarray, encoder.params)
-    encode_batch = functools.partial(jit_encoder(encoder.config, "mean"), params)
-
-    def run() -> np.ndarray:
-        vectors = encode(encode_batch, tokenize(texts, encoder.tokenizer, max_length))
-        return np.asarray(l2_normalize(jnp.asarray(vectors)))
-
-    return measure.Side(run, len(texts))
+def our_side(folder: Path, texts: Sequence[str], max_length: int) -> measure.Side:
+    """`SentenceEncoder.encode`; gives `[texts, dim]`."""
+    encoder = SentenceEncoder.from_pretrained(folder)
+    encoder.modules = dataclasses.replace(encoder.modules, max_length=max_length)
+    return measure.Side(lambda: encoder.encode(texts, normalize=True), len(texts))
 
 
 def peer_side(folder: Path, texts: Sequence[str], max_length: int, batch_size: int) -> measure.Side:

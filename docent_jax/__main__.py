@@ -12,6 +12,7 @@ from docent_jax.inference import load, print_answers
 from docent_jax.word_vectors import write_word2vec
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.store import EmbeddingStore
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +51,15 @@ class Entities:
 
     Attributes:
         run: run folder of a trained model.
-        output: file to write.
+        output: file to write; for a store a folder, or a URL of object storage.
         format: a NumPy file of float32 `[entities, dim]`, with the names beside it as `.txt`, one a
-            line; or word2vec's text format, names and vectors in one file.
+            line; word2vec's text format, names and vectors in one file; or an embedding store, new
+            or of the same run, with the names as ids.
     """
 
     run: Path
-    output: Path
-    format: Literal["npy", "word2vec"] = "npy"
+    output: str
+    format: Literal["npy", "word2vec", "store"] = "npy"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,11 +98,15 @@ def main() -> None:
             texts = command.input.read_text(encoding="utf-8").splitlines()
             np.save(command.output, ranker.encode(texts), allow_pickle=False)
         case Entities(format="word2vec"):
-            write_word2vec(command.output, ranker.entities, ranker.entity_vectors)
+            write_word2vec(Path(command.output), ranker.entities, ranker.entity_vectors)
+        case Entities(format="store"):
+            dim = ranker.entity_vectors.shape[1]
+            store = EmbeddingStore.create(command.output, dim, ranker.fingerprint, exist_ok=True)
+            store.add(ranker.entities, ranker.entity_vectors)
         case Entities():
             np.save(command.output, ranker.entity_vectors, allow_pickle=False)
             names = "".join(f"{name}\n" for name in ranker.entities)
-            command.output.with_suffix(".txt").write_text(names, encoding="utf-8")
+            Path(command.output).with_suffix(".txt").write_text(names, encoding="utf-8")
         case Export():
             ranker.export_encoder(command.output)
 

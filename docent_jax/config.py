@@ -27,6 +27,8 @@ class DataConfig:
         entities: keep only that many entities, chosen by a hash of their names; None = all.
         sentences_per_entity: keep at most that many sentences of each; None = all.
         max_length: word pieces a sentence is cut to.
+        query_length: word pieces that a query, or another text to encode, is cut to; None = as
+            sentences. Requests for films are longer than the sentences of reviews.
     """
 
     source: Literal["python_api", "imdb_movielens", "amazon_movielens"] = "python_api"
@@ -36,6 +38,12 @@ class DataConfig:
     entities: int | None = None
     sentences_per_entity: int | None = None
     max_length: int = 64
+    query_length: int | None = None
+
+    @property
+    def longest_query(self) -> int:
+        """Word pieces that a query is cut to."""
+        return self.max_length if self.query_length is None else self.query_length
 
     @property
     def subset(self) -> str:
@@ -147,6 +155,17 @@ PRESETS: dict[str, Config] = {
             batch_size=64,
             evaluate_every=160,
             checkpoint_every=80,
+            optimizer=OptimizerConfig(learning_rate=5e-5, scaled=(ENTITY_RATE,)),
+        ),
+    ),
+    "films": Config(
+        data=DataConfig(source="imdb_movielens", sentences_per_entity=32, query_length=256),
+        model=ModelConfig(fit_epochs=3.0),
+        training=TrainingConfig(
+            steps=800,  # a quarter of the sentences
+            batch_size=64,
+            evaluate_every=200,
+            checkpoint_every=100,
             optimizer=OptimizerConfig(learning_rate=5e-5, scaled=(ENTITY_RATE,)),
         ),
     ),

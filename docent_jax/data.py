@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from docent_jax.config import DataConfig
 from docent_jax.datasets.corpus import EntityCorpus
 from retrieval_jax.encoding import EncodeBatch, encode
 from retrieval_jax.masking import check_mask_token
@@ -43,11 +44,11 @@ class EncodedCorpus:
 def tokenize_corpus(
     corpus: EntityCorpus,
     tokenizer: PreTrainedTokenizerBase,
-    max_length: int,
+    config: DataConfig,
     entity_places: bool = False,
     folder: Path | None = None,
 ) -> EncodedCorpus:
-    """Tokenises sentences and queries, cut to `max_length` word pieces.
+    """Tokenises sentences and queries, cut to `max_length` and `query_length` word pieces.
 
     With `entity_places` each stands after the place of its entity, as `tokenize_after_entities`
     gives it to DocEnt-Full. With `folder` the sentences are kept there (`pipeline.tokenize`).
@@ -58,9 +59,11 @@ def tokenize_corpus(
     tokenize_texts = tokenize_after_entities if entity_places else tokenize
     return EncodedCorpus(
         corpus,
-        tokenize_texts(corpus.sentences, tokenizer, max_length, folder),
+        tokenize_texts(corpus.sentences, tokenizer, config.max_length, folder),
         {
-            split: tokenize_texts([query.text for query in queries], tokenizer, max_length)
+            split: tokenize_texts(
+                [query.text for query in queries], tokenizer, config.longest_query
+            )
             for split, queries in corpus.queries.items()
         },
     )

@@ -30,7 +30,7 @@ from retrieval_jax.encoding import encode
 from retrieval_jax.errors import InputError
 from retrieval_jax.huggingface import save_bert
 from retrieval_jax.losses import l2_normalize
-from retrieval_jax.params import Params
+from retrieval_jax.params import Params, fingerprint
 from retrieval_jax.pipeline import tokenize
 from retrieval_jax.pretrained import copy_tokenizer, load_tokenizer
 from retrieval_jax.runs import open_run
@@ -85,11 +85,16 @@ class EntityRanker:
         self._biases = biases
         self._factors = entity_factors(vectors, biases)
 
+    @property
+    def fingerprint(self) -> str:
+        """Names the encoder by its parameters; vectors of one name can be compared."""
+        return f"{PACKAGE} {fingerprint(self._params)}"
+
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Encodes texts as vectors that are compared with those of entities.
 
         Args:
-            texts: cut to the `max_length` of training.
+            texts: cut to the `query_length` of training.
 
         Returns:
             float32 `[texts, dim]`: f(s), of unit length; of DocEnt-Full the transformed hidden
@@ -103,7 +108,7 @@ class EntityRanker:
             what = "none" if not texts else repr(texts if wrong is None else texts[wrong])
             raise InputError(f"texts to encode: {what[:80]}", "Give a list of one or more strings.")
         tokenize_texts = tokenize_after_entities if self._is_full else tokenize
-        table = tokenize_texts(texts, self._tokenizer, self.config.data.max_length)
+        table = tokenize_texts(texts, self._tokenizer, self.config.data.longest_query)
         vectors = encode(self._encode_batch, table)
         return vectors if self._is_full else np.asarray(l2_normalize(jnp.asarray(vectors)))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -20,10 +21,16 @@ from retrieval_jax.bert import BertConfig, stack_layers
 from retrieval_jax.config import to_dict
 from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError
+from retrieval_jax.kept import content_name, keep
 from retrieval_jax.masking import make_masking
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
-from retrieval_jax.pretrained import PretrainedBert, copy_tokenizer, load_pretrained
+from retrieval_jax.pretrained import (
+    PretrainedBert,
+    copy_tokenizer,
+    load_pretrained,
+    start_mlm_head,
+)
 from retrieval_jax.runs import RunFolder, create_run
 from retrieval_jax.sharding import MeshConfig, make_mesh
 from retrieval_jax.training import Trained, TrainingConfig, train
@@ -31,6 +38,8 @@ from retrieval_jax.training import Trained, TrainingConfig, train
 PACKAGE = "docent_jax"
 FIT_BATCH = 256
 TOKENIZER, ENCODER, ENTITIES = "tokenizer", "encoder.json", "entities.json"
+# Folders below the one where what runs share is kept.
+TOKENS, VECTORS, VECTORS_FILE = "tokens", "vectors", "vectors.npy"
 
 
 def load_encoder(config: ModelConfig) -> PretrainedBert:
@@ -48,9 +57,16 @@ def load_encoder(config: ModelConfig) -> PretrainedBert:
 
 
 def encode_frozen(
-    encoder: PretrainedBert, data: EncodedCorpus, config: ModelConfig
+    encoder: PretrainedBert, data: EncodedCorpus, config: ModelConfig, folder: Path | None = None
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Encodes all sentences and queries by the untrained encoder.
+
+    Args:
+        encoder: as `load_encoder` gives.
+        data: whose sentences and queries they are.
+        config: pooling.
+        folder: where to keep sentence vectors, so that several runs on the same documents encode
+            them once; None = nowhere.
 
     Returns:
         Sentence vectors `[sentences, dim]`, and per split that has queries their vectors
@@ -58,7 +74,21 @@ def encode_frozen(
     """
     params = jax.tree.map(jnp.asarray, encoder.params)
     encode_batch = functools.partial(jit_encoder(encoder.config, config.pooling), params)
-    sentences = encode(encode_batch, data.sentences, progress="encoding sentences")
+
+    def encode_sentences() -> np.ndarray:
+        return encode(encode_batch, data.sentences, progress="encoding sentences")
+
+    if folder is None:
+        sentences = encode_sentences()
+    else:
+        settings = json.dumps([config.pooling, to_dict(encoder.config)])
+        arrays = [*jax.tree.leaves(encoder.params), data.sentences.input_ids]
+        kept = keep(
+            folder,
+            content_name([settings, *arrays, data.sentences.lengths]),
+            lambda unfinished: np.save(unfinished / VECTORS_FILE, encode_sentences()),
+        )
+        sentences = np.load(kept / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
     asked = [split for split, queries in data.corpus.queries.items() if queries]
     queries = {split: data.encode_queries(split, encode_batch) for split in asked}
     return sentences, queries
@@ -94,10 +124,8 @@ def fit_table(vectors: np.ndarray, data: EncodedCorpus, config: Config) -> np.nd
 def start_word_head(encoder: PretrainedBert, kind: Literal["full", "hybrid"]) -> Params:
     """The word head that training starts from.
 
-    The encoder folder's MLM head if it has one, else one without knowledge: its transform passes
-    hidden states on, so that words are scored by their similarity to the tied word vectors.
-    Hybrid's transform, of [f(s) ; g(e)], starts as that of the sum: g(e) gets a gradient from the
-    first step, and rows are short beside hidden states.
+    It is `pretrained.start_mlm_head`. Hybrid's transform, of [f(s) ; g(e)], starts as that of the
+    sum: g(e) gets a gradient from the first step, and rows are short beside hidden states.
 
     Args:
         encoder: loaded with its head.
@@ -106,13 +134,7 @@ def start_word_head(encoder: PretrainedBert, kind: Literal["full", "hybrid"]) ->
     Returns:
         Float32 parameters of `MaskedTokenHead`.
     """
-    config = encoder.config
-    dim = config.hidden_size
-    head = encoder.params.get("mlm_head") or {
-        "transform": {"kernel": np.eye(dim, dtype=np.float32), "bias": np.zeros(dim, np.float32)},
-        "norm": {"scale": np.ones(dim, np.float32), "bias": np.zeros(dim, np.float32)},
-        "bias": np.zeros(config.vocab_size, np.float32),
-    }
+    head = start_mlm_head(encoder)
     if kind == "full":
         return head
     kernel = np.concatenate([head["transform"]["kernel"]] * 2)
@@ -188,7 +210,7 @@ def pretrain(
     corpus: EntityCorpus,
     path: Path,
     frozen_vectors: Callable[[], np.ndarray] | None = None,
-    token_folder: Path | None = None,
+    folder: Path | None = None,
 ) -> tuple[RunFolder, Trained]:
     """Trains a DocEnt model, or takes an interrupted run up where it stopped.
 
@@ -197,28 +219,29 @@ def pretrain(
         corpus: documents, and queries of split "dev" by which the best parameters are chosen.
         path: the run folder.
         frozen_vectors: gives the untrained encoder's sentence vectors if they are known already.
-        token_folder: where tokenised sentences are kept, memory-mapped; None = in memory.
+        folder: where word pieces and untrained vectors of sentences are kept, memory-mapped, for
+            further runs; None = in memory.
 
     Returns:
         The run folder, ready for `docent_jax.load`, and what training gave.
 
     Raises:
-        InputError: an encoder that cannot be had, is too short for `max_length`, or lacks what Full
+        InputError: an encoder that cannot be had, is too short for the texts, or lacks what Full
             or Hybrid needs of it, and what `create_run` and `train` refuse.
     """
     encoder = load_encoder(config.model)
     is_full = config.model.kind == "full"
     _check_lengths(config, encoder.config)
-    max_length = config.data.max_length
-    data = tokenize_corpus(corpus, encoder.tokenizer, max_length, is_full, token_folder)
+    tokens, vectors = (folder / TOKENS, folder / VECTORS) if folder else (None, None)
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, is_full, tokens)
 
     def untrained_vectors() -> np.ndarray:
         if frozen_vectors is not None:
             return frozen_vectors()
         plain = data
         if is_full:
-            plain = tokenize_corpus(corpus, encoder.tokenizer, max_length, False, token_folder)
-        return encode_frozen(encoder, plain, config.model)[0]
+            plain = tokenize_corpus(corpus, encoder.tokenizer, config.data, False, tokens)
+        return encode_frozen(encoder, plain, config.model, vectors)[0]
 
     def warm_start() -> Params:
         return start_params(encoder, data, config, untrained_vectors)
@@ -235,12 +258,13 @@ def _check_lengths(config: Config, encoder: BertConfig) -> None:
     """Refuses texts that the encoder's tables of positions and segments do not hold."""
     is_full = config.model.kind == "full"
     positions = encoder.max_positions - (ENTITY_PIECES if is_full else 0)
-    if config.data.max_length > positions:
+    longest = max(config.data.max_length, config.data.longest_query)
+    if longest > positions:
         of = f"the {encoder.max_positions} positions of encoder {config.model.encoder!r}"
         of += f", of which the entity takes {ENTITY_PIECES}" if is_full else ""
         raise InputError(
-            f"data.max_length {config.data.max_length} is more than {of}",
-            f"Give --data.max-length {positions} or less.",
+            f"data.max_length or data.query_length {longest} is more than {of}",
+            f"Give --data.max-length and --data.query-length {positions} or less.",
         )
     if is_full and encoder.type_vocab_size < 2:
         raise InputError(

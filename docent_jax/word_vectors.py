@@ -1,7 +1,5 @@
 """Vectors of single words: word2vec trained on a corpus, or GloVe read from a file."""
 
-import dataclasses
-import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,26 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
+from retrieval_jax import word_vectors
 from retrieval_jax.errors import InputError
 
 _WORD = re.compile(r"\w+")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class WordVectors:
-    """Words and their vectors.
-
-    Attributes:
-        words: different words, in lower case.
-        vectors: float32 [words, dim].
-    """
-
-    words: tuple[str, ...]
-    vectors: np.ndarray
-
-    @functools.cached_property
-    def _vocabulary(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words)}
+class WordVectors(word_vectors.WordVectors):
+    """Words in lower case and their vectors, for texts of several words."""
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Encodes texts by the mean of their words' vectors.
@@ -41,7 +27,7 @@ class WordVectors:
             float32 [texts, dim]; zeros for a text of unknown words.
         """
         analyzer: Any = split_words  # the stubs know names of analyzers only
-        counter = CountVectorizer(analyzer=analyzer, vocabulary=self._vocabulary)
+        counter = CountVectorizer(analyzer=analyzer, vocabulary=self.vocabulary)
         counts = counter.transform(texts)
         totals = np.asarray(counts.sum(axis=1), np.float32).reshape(-1, 1)
         return (counts @ self.vectors / np.maximum(totals, 1)).astype(np.float32)
@@ -61,7 +47,7 @@ def train_word2vec(
 ) -> WordVectors:
     """Trains word2vec (skip-gram, negative sampling; Mikolov et al. 2013) by gensim.
 
-    One thread, so that the same sentences give the same vectors.
+    Deterministic, as `retrieval_jax.word_vectors.train_skipgram` says.
 
     Args:
         sentences: texts.
@@ -73,24 +59,16 @@ def train_word2vec(
     Raises:
         InputError: gensim is not installed, or no word is frequent enough.
     """
-    try:
-        from gensim.models import Word2Vec
-    except ImportError as error:
-        raise InputError(
-            "word2vec needs gensim, which is not installed", "pip install 'retrieval-jax[word2vec]'"
-        ) from error
-    texts = [split_words(sentence) for sentence in sentences]
-    model = Word2Vec(vector_size=dim, min_count=min_count, sg=1, seed=seed, workers=1)
-    model.build_vocab(texts)
-    if not model.wv.index_to_key:
-        raise InputError(
-            f"no word occurs {min_count} times in {len(texts)} sentences",
-            "Give more text or a lower min_count.",
-        )
-    model.train(texts, total_examples=len(texts), epochs=epochs)
-    return WordVectors(
-        tuple(map(str, model.wv.index_to_key)), np.array(model.wv.vectors, np.float32)
+    trained = word_vectors.train_skipgram(
+        [split_words(sentence) for sentence in sentences],
+        dim=dim,
+        window=5,
+        negative=5,
+        epochs=epochs,
+        seed=seed,
+        min_count=min_count,
     )
+    return WordVectors(trained.words, trained.vectors)
 
 
 def write_word2vec(path: Path, names: Sequence[str], vectors: np.ndarray) -> None:

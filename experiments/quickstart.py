@@ -79,7 +79,7 @@ def main() -> None:
 
     print(f"2. Sentence vectors of the untrained encoder, {config.model.encoder}")
     encoder = load_encoder(config.model)
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data)
     sentences, queries = encode_frozen(encoder, data, config.model)
 
     print(f"3. Training {model_name(config)}, {config.training.steps} steps")

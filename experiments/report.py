@@ -22,8 +22,12 @@ BLOCK = re.compile(r"(<!-- (?:results: ([\w-]+)|benchmarks) -->\n).*?(<!-- end -
 
 
 def table(results: Mapping) -> str:
-    """Markdown of a zero-shot ranking's results: systems by measures on test, and the tests."""
+    """Markdown of an experiment's results: systems by measures, and the tests."""
+    if "comparisons" in results:
+        return similarity_table(results)
     systems = results["systems"]
+    if "test" not in next(iter(systems.values())):
+        return formula_table(results)
     measures = list(next(iter(systems.values()))["test"])
     lines = [
         f"{results['data']}; test queries, seeds {', '.join(map(str, results['seeds']))}",
@@ -32,7 +36,7 @@ def table(results: Mapping) -> str:
         f"|---|{'---|' * len(measures)}",
     ]
     for name, system in systems.items():
-        cells = [_cell(system["test"][measure]) for measure in measures]
+        cells = [mean_and_sd(system["test"][measure]) for measure in measures]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines.append("")
     for row in results["significance"]:
@@ -44,7 +48,53 @@ def table(results: Mapping) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(value: Mapping[str, float]) -> str:
+def formula_table(results: Mapping) -> str:
+    """Markdown of formula retrieval: systems by pools and kinds of topics, partial/full bpref."""
+    systems = results["systems"]
+    pools = next(iter(systems.values()))
+    columns = [(pool, topics) for pool, of_pool in pools.items() for topics in of_pool]
+    lines = [
+        f"{results['data']}; bpref, partial/full, by pool and topics",
+        "",
+        f"| system | {' | '.join(', '.join(column) for column in columns)} |",
+        f"|---|{'---|' * len(columns)}",
+    ]
+    for name, system in systems.items():
+        cells = (system[pool][topics] for pool, topics in columns)
+        values = (f"{c['partial']['mean']:.3f}/{c['full']['mean']:.3f}" for c in cells)
+        lines.append(f"| {name} | {' | '.join(values)} |")
+    return "\n".join(lines) + "\n"
+
+
+def similarity_table(results: Mapping) -> str:
+    """Markdown of similarity: encoders by measures on each set of pairs, beside published ones."""
+    lines = [results["data"], ""]
+    for name, comparison in results["comparisons"].items():
+        systems = comparison["systems"]
+        measures = list(next(iter(systems.values())))
+        lines += [
+            f"| {name}: {comparison['pairs']} | {' | '.join(measures)} |",
+            f"|---|{'---|' * len(measures)}",
+        ]
+        for system, row in systems.items():
+            cells = [mean_and_sd(row[measure]) for measure in measures]
+            lines.append(f"| {system} | {' | '.join(cells)} |")
+        lines.append("")
+        for row in comparison["differences"]:
+            low, high = row["interval_95"]
+            lines.append(
+                f"- {row['first']} - {row['second']}: {row['measure']} {row['difference']:+.3f}"
+                f" (95 % interval {low:+.3f} to {high:+.3f})"
+            )
+        lines.append("")
+    published = results["published"]
+    lines += [f"| published, on {published['data']} | Spearman |", "|---|---|"]
+    lines += [f"| {system} | {value:.3f} |" for system, value in published["Spearman"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def mean_and_sd(value: Mapping[str, float]) -> str:
+    """A mean, with its standard deviation where there is one."""
     spread = f" ± {value['sd']:.3f}" if value["sd"] else ""
     return f"{value['mean']:.3f}{spread}"
 

@@ -8,7 +8,7 @@ import numpy as np
 from rich.progress import track
 
 from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
-from retrieval_jax.packing import Placement, place, row_width
+from retrieval_jax.packing import WIDTH_MULTIPLE, Placement, place, round_up, row_width
 from retrieval_jax.pipeline import Batch, TokenTable
 
 # (rows of packed texts (`packing.pack`), number of texts) -> `[texts, dim]`; jitted, parameters
@@ -36,6 +36,7 @@ def encode(
     table: TokenTable,
     batch_pieces: int | None = None,
     progress: str | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> np.ndarray:
     """Encodes every text of `table`.
 
@@ -44,6 +45,7 @@ def encode(
         table: tokenised texts, one or more.
         batch_pieces: word pieces a call; by default few on a CPU, whose caches then hold them.
         progress: title of a progress bar; None shows none.
+        advance: told after each call how many texts it encoded, for a bar over several tables.
 
     Returns:
         float32 `[texts, dim]`, in the order of `table`.
@@ -54,9 +56,12 @@ def encode(
     placement = place(table.lengths, width)
     # Powers of two where texts decide, so that other tables meet the same shapes.
     num_rows = min(max(batch_pieces // width, 1), _power_of_two(placement.num_rows))
+    if placement.num_rows == 1:
+        width = min(_power_of_two(width), round_up(width, WIDTH_MULTIPLE))
     call = placement.rows // num_rows
     texts_of_call = np.split(np.argsort(call, kind="stable"), np.cumsum(np.bincount(call))[:-1])
-    num_texts = _power_of_two(max(map(len, texts_of_call)))
+    # As many as texts of four pieces fill: then the rows alone decide the shape, mostly.
+    num_texts = _power_of_two(max(num_rows * width // 4, *map(len, texts_of_call)))
     vectors: np.ndarray | None = None
     for texts in track(texts_of_call, progress or "", disable=progress is None):
         within = Placement(placement.rows[texts] % num_rows, placement.starts[texts])
@@ -64,6 +69,8 @@ def encode(
         if vectors is None:
             vectors = np.empty((len(call), encoded.shape[1]), np.float32)
         vectors[texts] = np.asarray(encoded)[: len(texts)]
+        if advance is not None:
+            advance(len(texts))
     assert vectors is not None
     return vectors
 

@@ -4,8 +4,12 @@ A folder holds `config.json`, `model.safetensors` (or its shards) and the tokeni
 """
 
 import json
+import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +55,14 @@ TENSOR_NAMES = {
 FUSED = "encoder/layer_%/attention/qkv"
 FUSED_NAMES = tuple(f"encoder.layer.%.attention.self.{part}" for part in ("query", "key", "value"))
 WEIGHTS = "model.safetensors"
+ALIGNMENT = 64  # bytes; XLA's CPU backend uses arrays that start at a multiple of it in place
+
+
+class _Stored(NamedTuple):
+    """Where a tensor is: the file, and its name there."""
+
+    file: Path
+    name: str
 
 
 def load_bert_config(folder: Path) -> BertConfig:
@@ -101,21 +113,22 @@ def load_bert(folder: Path) -> tuple[BertConfig, Params]:
 
     Returns:
         The configuration and float32 NumPy parameters for `retrieval_jax.bert.Bert`, in the layout
-        `layer_0`, ...; `pooler` and `mlm_head` are there if the weights have them.
+        `layer_0`, ...; `pooler` and `mlm_head` are there if the weights have them. They are read
+        one by one, and lie so that `jax.device_put(params, may_alias=True)` copies none on a CPU.
 
     Raises:
         InputError: as `load_bert_config`; weights absent, corrupt, of another shape, or lacking
             tensors (named).
     """
     config = load_bert_config(folder)
-    tensors = _read_tensors(folder)
+    stored = _find_tensors(folder)
     shapes = _parameter_shapes(
         config,
-        with_pooler="pooler.dense.weight" in tensors,
-        with_mlm_head="cls.predictions.transform.dense.weight" in tensors,
+        with_pooler="pooler.dense.weight" in stored,
+        with_mlm_head="cls.predictions.transform.dense.weight" in stored,
     )
     names = {path: _tensor_names(path) for path in shapes}
-    missing = [name for path in shapes for name in names[path] if name not in tensors]
+    missing = [name for path in shapes for name in names[path] if name not in stored]
     if missing:
         shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if missing[8:] else "")
         raise InputError(
@@ -125,8 +138,9 @@ def load_bert(folder: Path) -> tuple[BertConfig, Params]:
         )
     return config, unflatten(
         {
-            path: _from_tensors(folder, path, names[path], tensors, shape)
-            for path, shape in shapes.items()
+            path: _from_tensors(folder, path, names[path], stored, shape)
+            # The largest first: of what is read last there is a second copy on top of all else.
+            for path, shape in sorted(shapes.items(), key=lambda item: -math.prod(item[1]))
         }
     )
 
@@ -191,21 +205,26 @@ def _from_tensors(
     folder: Path,
     path: str,
     names: tuple[str, ...],
-    tensors: dict[str, np.ndarray],
+    stored: dict[str, _Stored],
     shape: tuple[int, ...],
 ) -> np.ndarray:
     """One float32 parameter; the format's matrices are `[out, in]`, ours `[in, ..., out]`."""
-    parts = [tensors[name].astype(np.float32) for name in names]
+    parts = [_read_tensor(stored[name]) for name in names]
+    stored_shape = parts[0].shape
     if path.endswith("kernel"):
         parts = [part.T for part in parts]
     fused = np.stack(parts, axis=-2) if len(parts) > 1 else parts[0]
     if fused.size != np.prod(shape) or fused.shape[0] not in (shape[0], np.prod(shape[:2])):
         raise InputError(
-            f"{names[0]} in {folder} has shape {tensors[names[0]].shape}, which does not fit"
+            f"{names[0]} in {folder} has shape {stored_shape}, which does not fit"
             f" config.json (parameter {path} {shape})",
             "config.json and the weights belong to different models; fetch both again.",
         )
-    return fused.reshape(shape)
+    room = np.empty(fused.size * 4 + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    parameter = room[start : start + fused.size * 4].view(np.float32).reshape(shape)
+    parameter[...] = fused.reshape(shape)
+    return parameter
 
 
 def _to_tensors(path: str, value: np.ndarray, count: int) -> list[np.ndarray]:
@@ -217,8 +236,8 @@ def _to_tensors(path: str, value: np.ndarray, count: int) -> list[np.ndarray]:
     return [value.reshape(-1, value.shape[-1]).T]
 
 
-def _read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """All tensors of the folder, names without `bert.` and with today's LayerNorm names."""
+def _find_tensors(folder: Path) -> dict[str, _Stored]:
+    """All tensors of the folder, by names without `bert.` and with today's LayerNorm names."""
     index = folder / f"{WEIGHTS}.index.json"
     if index.is_file():
         try:
@@ -228,7 +247,8 @@ def _read_tensors(folder: Path) -> dict[str, np.ndarray]:
         files = [folder / Path(shard).name for shard in sorted(set(shards))]
     else:
         files = [folder / WEIGHTS]
-    tensors: dict[str, np.ndarray] = {}
+    legacy = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+    stored = {}
     for file in files:
         if not file.is_file():
             raise InputError(
@@ -236,17 +256,27 @@ def _read_tensors(folder: Path) -> dict[str, np.ndarray]:
                 "Weights are read from safetensors only (a pickle can run code). Convert others"
                 " with transformers: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER).",
             )
-        try:
-            tensors |= safetensors.numpy.load_file(file)
-        except (safetensors.SafetensorError, ValueError) as error:
-            raise InputError(
-                f"{file} is no intact safetensors file: {error}", "Fetch the file again."
-            ) from error
-    legacy = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-    renamed = {}
-    for name, tensor in tensors.items():
-        name = name.removeprefix("bert.")
-        for old, new in legacy.items():
-            name = name.replace(old, new)
-        renamed[name] = tensor
-    return renamed
+        with _opened(file) as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - it is no mapping
+                today = name.removeprefix("bert.")
+                for old, new in legacy.items():
+                    today = today.replace(old, new)
+                stored[today] = _Stored(file, name)
+    return stored
+
+
+def _read_tensor(stored: _Stored) -> np.ndarray:
+    # Opened for each: pages of a mapped file stay in memory for as long as it is open.
+    with _opened(stored.file) as tensors:
+        return tensors.get_tensor(stored.name).astype(np.float32, copy=False)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    try:
+        with safetensors.safe_open(file, framework="np") as tensors:
+            yield tensors
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise InputError(
+            f"{file} is no intact safetensors file: {error}", "Fetch the file again."
+        ) from error

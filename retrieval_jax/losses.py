@@ -108,6 +108,56 @@ def contrastive_loss_from_embeddings(
     return loss
 
 
+def cosine_regression_loss(
+    first: jax.Array, second: jax.Array, labels: jax.Array, weights: jax.Array | None = None
+) -> jax.Array:
+    r"""Mean squared error between the cosine of each pair and its label.
+
+    $$\ell_i = (\cos(u_i, v_i) - y_i)^2$$
+
+    Args:
+        first: u `[n, dim]`, any float dtype; cosines are float32.
+        second: v `[n, dim]`.
+        labels: y `[n]`, what the cosine should be; 0 and 1 for unlike and like.
+        weights: `[n]`, non-negative; all ones by default. Weight 0 removes a pair (padding).
+
+    Returns:
+        float32 scalar, the weighted mean (0 if all weights are 0).
+
+    References:
+        Reimers and Gurevych, 2019, section 3, regression objective; `CosineSimilarityLoss` of
+        sentence-transformers.
+    """
+    cosines = jnp.sum(l2_normalize(first) * l2_normalize(second), axis=-1)  # [n]
+    return weighted_mean(jnp.square(cosines - labels.astype(jnp.float32)), weights)
+
+
+def pairwise_hinge_loss(
+    better: jax.Array,
+    worse: jax.Array,
+    margin: float = 1.0,
+    weights: jax.Array | None = None,
+) -> jax.Array:
+    r"""Hinge on the differences of scores that should be in order.
+
+    $$\ell_i = \max(0, m - s_i^+ + s_i^-)$$
+
+    Args:
+        better: s+ `[n]`, scores of the more relevant documents; any float dtype.
+        worse: s- `[n]`, scores of less relevant documents for the same queries.
+        margin: m.
+        weights: `[n]`, non-negative; all ones by default. Weight 0 removes a pair (padding).
+
+    Returns:
+        float32 scalar, the weighted mean (0 if all weights are 0).
+
+    References:
+        Herbrich et al., 1999; the pairwise ranking objective of Sasaki et al., 2018.
+    """
+    differences = better.astype(jnp.float32) - worse.astype(jnp.float32)
+    return weighted_mean(jnp.maximum(margin - differences, 0.0), weights)
+
+
 def weighted_mean(values: jax.Array, weights: jax.Array | None = None) -> jax.Array:
     """Mean of `values` `[n]` by `weights` `[n]`; 0 where all weights are 0."""
     if weights is None:

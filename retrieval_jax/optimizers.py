@@ -17,7 +17,8 @@ class OptimizerConfig:
 
     Attributes:
         learning_rate: peak.
-        schedule: shape after the warm-up; linear and cosine fall to zero at the last step.
+        schedule: shape after the warm-up; linear and cosine fall to zero at the last step,
+            cosine_to_tenth to a tenth of the peak.
         warmup: share of all steps in which the rate rises from zero, linearly.
         weight_decay: decoupled decay of matrices; biases, norms and scalars are spared.
         no_decay: regular expressions of further parameter paths that are spared.
@@ -30,7 +31,7 @@ class OptimizerConfig:
     """
 
     learning_rate: float = 2e-5
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    schedule: Literal["linear", "cosine", "cosine_to_tenth", "constant"] = "linear"
     warmup: float = 0.1
     weight_decay: float = 0.01
     no_decay: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ def make_schedule(config: OptimizerConfig, steps: int) -> optax.Schedule:
     after = {
         "linear": optax.linear_schedule(config.learning_rate, 0.0, rest),
         "cosine": optax.cosine_decay_schedule(config.learning_rate, rest),
+        "cosine_to_tenth": optax.cosine_decay_schedule(config.learning_rate, rest, alpha=0.1),
         "constant": optax.constant_schedule(config.learning_rate),
     }[config.schedule]
     rise = optax.linear_schedule(0.0, config.learning_rate, max(warmup, 1))

@@ -2,12 +2,10 @@
 
 import dataclasses
 import functools
-import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grain
 import jax
@@ -15,9 +13,11 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from retrieval_jax.errors import InputError
+from retrieval_jax.kept import content_name, keep
 from retrieval_jax.packing import Placement, pack, padded_rows, place, row_width
 
 Batch = dict[str, np.ndarray]
+Item = TypeVar("Item")
 CALL_SETTINGS = ("truncation", "padding")  # of a tokenizer's JSON
 IDS_FILE, LENGTHS_FILE = "input_ids.npy", "lengths.npy"
 
@@ -68,21 +68,11 @@ def tokenize(
             lengths[start : start + len(ids)] = of_chunk
         width = max(int(lengths.max(initial=1)), 1)
         return TokenTable(input_ids[:, :width].copy(), lengths)
-    kept = folder / _content_name(texts, tokenizer, max_length)
-    if not kept.is_dir():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as unfinished:
-                _write(Path(unfinished), texts, tokenizer, max_length)
-                Path(unfinished).chmod(0o755)  # as other folders: it may be shared
-                # Whole or not at all, also where several processes do the same.
-                Path(unfinished).rename(kept)
-        except OSError as error:
-            if not kept.is_dir():
-                raise InputError(
-                    f"tokenised texts cannot be kept in {folder}: {error}",
-                    "Make room, or give another folder.",
-                ) from error
+    kept = keep(
+        folder,
+        content_name([_settings(tokenizer, max_length), *texts]),
+        lambda unfinished: _write(unfinished, texts, tokenizer, max_length),
+    )
     input_ids = np.load(kept / IDS_FILE, mmap_mode="r", allow_pickle=False)
     return TokenTable(input_ids, np.load(kept / LENGTHS_FILE, allow_pickle=False))
 
@@ -122,17 +112,12 @@ def _tokenized_chunks(
         yield start, input_ids, lengths
 
 
-def _content_name(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> str:
-    """Name of a folder: SHA-256 of texts, tokenizer and length."""
+def _settings(tokenizer: PreTrainedTokenizerBase, max_length: int) -> str:
+    """What else than the texts decides their word pieces."""
     backend: Any = tokenizer.backend_tokenizer
     # But for what calls leave in it.
     kept = {k: v for k, v in json.loads(backend.to_str()).items() if k not in CALL_SETTINGS}
-    settings = [max_length, tokenizer.truncation_side, kept]
-    digest = hashlib.sha256(json.dumps(settings).encode())
-    for text in texts:
-        encoded = text.encode()
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.hexdigest()[:32]
+    return json.dumps([max_length, tokenizer.truncation_side, kept])
 
 
 class ShuffledBatches:
@@ -185,12 +170,12 @@ class ShuffledBatches:
 
 
 def iterate(
-    source: ShuffledBatches, make_batch: Callable[[np.ndarray], Batch]
+    source: grain.sources.RandomAccessDataSource[Item], make_batch: Callable[[Item], Batch]
 ) -> grain.DatasetIterator[Any]:
     """Builds batches in order on one background thread; grain's state makes resume exact.
 
     Args:
-        source: which examples.
+        source: which examples, batch by batch: a `ShuffledBatches` for instance.
         make_batch: called with an item of `source`; gives the part of this process.
     """
     options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=4)

@@ -9,6 +9,7 @@ import matplotlib.ticker
 
 # Okabe and Ito, 2008.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 
 
 def training_curves(entries: Sequence[Mapping[str, Any]], measure: str, path: Path) -> None:
@@ -52,4 +53,30 @@ def comparison(
         axes.invert_yaxis()
         if index:
             axes.set_yticklabels([])
+    figure.savefig(path, dpi=120)
+
+
+def curves(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    labels: tuple[str, str],
+    path: Path,
+    title: str,
+) -> None:
+    """Draws a curve for each system, told apart by colour, marker and the order of the legend.
+
+    Args:
+        lines: system -> x and y values.
+        labels: of the x and the y axis.
+        path: PNG to write.
+        title: above.
+    """
+    figure = matplotlib.figure.Figure(figsize=(6.4, 4), layout="constrained")
+    axes = figure.subplots()
+    # The legend in the order of the curves' right ends.
+    for index, (name, (x, y)) in enumerate(sorted(lines.items(), key=lambda line: -line[1][1][-1])):
+        style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+        axes.plot(x, y, label=name, markersize=5, **style)
+    axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
     figure.savefig(path, dpi=120)

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -24,6 +25,15 @@ TOKENIZER_FILES = (
     "vocab.txt",
     "special_tokens_map.json",
 )
+CONFIGURATION_FILES = (
+    "config.json",
+    # Of sentence-transformers; the last are those of its modules.
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "*/config.json",
+)
+SPARE_ROWS = 1024  # of an embedding table, for which its tokenizer may have no pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +84,25 @@ def load_pretrained(
     return PretrainedBert(folder, config, kept, load_tokenizer(folder, config))
 
 
+def start_mlm_head(encoder: PretrainedBert) -> Params:
+    """The MLM head that training starts from.
+
+    That of the encoder's folder if it was loaded with one, else one without knowledge: its
+    transform passes hidden states on, so that words are scored by their similarity to the tied word
+    vectors.
+
+    Returns:
+        Float32 parameters of `bert.MaskedTokenHead`.
+    """
+    config = encoder.config
+    dim = config.hidden_size
+    return encoder.params.get("mlm_head") or {
+        "transform": {"kernel": np.eye(dim, dtype=np.float32), "bias": np.zeros(dim, np.float32)},
+        "norm": {"scale": np.ones(dim, np.float32), "bias": np.zeros(dim, np.float32)},
+        "bias": np.zeros(config.vocab_size, np.float32),
+    }
+
+
 def find_encoder(name: str) -> Path:
     """Finds the BERT folder that `name` means.
 
@@ -112,7 +141,8 @@ def _download(name: str) -> Path:
     try:
         return Path(
             snapshot_download(
-                name, allow_patterns=["config.json", "*.safetensors*", *TOKENIZER_FILES]
+                name,
+                allow_patterns=["*.safetensors*", *TOKENIZER_FILES, *CONFIGURATION_FILES],
             )
         )
     except (OSError, HFValidationError, ValueError) as error:
@@ -127,7 +157,8 @@ def load_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokenizerBase:
     """Loads the folder's fast tokenizer.
 
     Raises:
-        InputError: no tokenizer there, or one with more pieces than the model's table has rows.
+        InputError: no tokenizer there, or one of another size than the model's table (which may
+            have some spare rows).
     """
     if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         raise InputError(
@@ -139,7 +170,7 @@ def load_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokenizerBase:
         raise InputError(
             f"the tokenizer in {folder} cannot be read: {error}", "Fetch its files again."
         ) from error
-    if len(tokenizer) > config.vocab_size:
+    if not config.vocab_size - SPARE_ROWS <= len(tokenizer) <= config.vocab_size:
         raise InputError(
             f"the tokenizer in {folder} has {len(tokenizer)} pieces, the model's table"
             f" {config.vocab_size} rows",

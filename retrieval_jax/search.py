@@ -1,15 +1,51 @@
 """Exact nearest-neighbour search by inner product, in blocks, on the device."""
 
+import dataclasses
+import math
+from collections.abc import Iterator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from retrieval_jax.errors import InputError
 
+# Scores in memory at a time, float32: 128 MiB.
+_SCORES = 2**25
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HeldDocuments:
+    """Documents to be searched many times, on the device, in blocks; made by `hold`.
+
+    Attributes:
+        blocks: one or more `[rows, dim]`, in order, finite, all of one shape: equal documents get
+            equal scores in every block. Zeros fill the last.
+        count: how many documents there are.
+    """
+
+    blocks: tuple[jax.Array, ...]
+    count: int
+
+
+def hold(documents: jax.Array | np.ndarray, block_size: int = 2**20) -> HeldDocuments:
+    """Moves documents to the device and checks them once, so that a query need not.
+
+    Args:
+        documents: `[documents, dim]` floats.
+        block_size: documents of a block, at most. Large ones are fastest: each has its own top k.
+
+    Raises:
+        InputError: documents that are empty, not 2-D or not finite, or a block size below 1.
+    """
+    _check_sizes(block_size=block_size)
+    _check_matrix("documents", documents)
+    return HeldDocuments(tuple(_document_blocks(documents, block_size)), len(documents))
+
 
 def top_k(
     queries: jax.Array | np.ndarray,
-    documents: jax.Array | np.ndarray,
+    documents: jax.Array | np.ndarray | HeldDocuments,
     k: int,
     block_size: int = 65_536,
     query_block: int = 512,
@@ -23,10 +59,10 @@ def top_k(
     Args:
         queries: `[queries, dim]` floats.
         documents: `[documents, dim]` floats; a numpy array or memory map moves to the device block
-            by block.
+            by block. Held, for many searches: each reads the documents once and copies nothing.
         k: how many to find; more than there are documents finds all.
-        block_size: documents scored at a time.
-        query_block: queries scored at a time.
+        block_size: documents scored at a time; held ones have their blocks already.
+        query_block: queries scored at a time; fewer where held blocks are large.
 
     Returns:
         Scores `[queries, k]` float32, best first, and document indices `[queries, k]` int32.
@@ -35,18 +71,22 @@ def top_k(
         InputError: arrays that are empty, not 2-D, of different dim or not finite, or k or a block
             size below 1.
     """
-    for name, value in (("k", k), ("block_size", block_size), ("query_block", query_block)):
-        if value < 1:
-            raise InputError(f"{name} is {value}", "It must be 1 or more.")
-    for name, vectors in (("queries", queries), ("documents", documents)):
-        if vectors.ndim != 2 or not vectors.size:
-            raise InputError(f"{name} has shape {vectors.shape}", "Its shape must be [rows, dim].")
-    if queries.shape[1] != documents.shape[1]:
+    _check_sizes(k=k, block_size=block_size, query_block=query_block)
+    _check_matrix("queries", queries)
+    if isinstance(documents, HeldDocuments):
+        size, dim = documents.blocks[0].shape
+        query_block = min(query_block, max(1, _SCORES // size))
+        blocks, count = iter(documents.blocks), documents.count
+    else:
+        _check_matrix("documents", documents)
+        count, dim = documents.shape
+        blocks = _document_blocks(documents, block_size)
+    if queries.shape[1] != dim:
         raise InputError(
-            f"queries have dim {queries.shape[1]}, documents {documents.shape[1]}",
+            f"queries have dim {queries.shape[1]}, documents {dim}",
             "Encode both with the same model.",
         )
-    k = min(k, len(documents))
+    k = min(k, count)
     query_blocks = [
         _finite_block("queries", queries, start, query_block)
         for start in range(0, len(queries), query_block)
@@ -55,12 +95,13 @@ def top_k(
         (jnp.full((len(block), k), -jnp.inf, jnp.float32), jnp.zeros((len(block), k), jnp.int32))
         for block in query_blocks
     ]
-    for start in range(0, len(documents), block_size):
-        document_block = _finite_block("documents", documents, start, block_size)
+    start = 0
+    for document_block in blocks:
         best = [
-            _merge(*so_far, block, document_block, start)
+            _merge(*so_far, block, document_block, start, count)
             for so_far, block in zip(best, query_blocks, strict=True)
         ]
+        start += len(document_block)
     scores, indices = zip(*best, strict=True)
     return jnp.concatenate(scores), jnp.concatenate(indices)
 
@@ -72,8 +113,12 @@ def _merge(
     queries: jax.Array,
     documents: jax.Array,
     start: int,
+    count: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Merges a block of documents, the first of which has index `start`, into the best so far."""
+    """Merges a block of documents into the best so far.
+
+    The first has index `start`; those from index `count` on are none.
+    """
     scores = jnp.einsum(
         "qd,nd->qn",
         queries,
@@ -84,12 +129,23 @@ def _merge(
     )
     # top_k would put 0.0 before -0.0.
     scores = jnp.where(scores == 0, 0.0, scores)
+    scores = jnp.where(start + jnp.arange(len(documents)) < count, scores, -jnp.inf)
     k = best_scores.shape[1]
     scores, indices = jax.lax.top_k(scores, min(k, len(documents)))
     # top_k keeps the order of equal scores, so the earlier blocks come first.
     scores, columns = jax.lax.top_k(jnp.concatenate([best_scores, scores], axis=1), k)
     indices = jnp.concatenate([best_indices, indices + start], axis=1)
     return scores, jnp.take_along_axis(indices, columns, axis=1)
+
+
+def _document_blocks(documents: jax.Array | np.ndarray, block_size: int) -> Iterator[jax.Array]:
+    """Moves documents to the device in blocks of one shape, nearly even, zeros at the end."""
+    count = len(documents)
+    size = math.ceil(count / math.ceil(count / block_size))
+    for start in range(0, count, size):
+        block = _finite_block("documents", documents, start, size)
+        missing = size - len(block)
+        yield jnp.pad(block, ((0, missing), (0, 0))) if missing else block
 
 
 def _finite_block(name: str, vectors: jax.Array | np.ndarray, start: int, size: int) -> jax.Array:
@@ -100,3 +156,14 @@ def _finite_block(name: str, vectors: jax.Array | np.ndarray, start: int, size: 
         row = start + int(jnp.argmin(finite))
         raise InputError(f"{name}: row {row} is not finite", "Remove or re-encode this vector.")
     return block
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if value < 1:
+            raise InputError(f"{name} is {value}", "It must be 1 or more.")
+
+
+def _check_matrix(name: str, vectors: jax.Array | np.ndarray) -> None:
+    if vectors.ndim != 2 or not vectors.size:
+        raise InputError(f"{name} has shape {vectors.shape}", "Its shape must be [rows, dim].")

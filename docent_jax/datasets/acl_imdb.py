@@ -12,8 +12,8 @@ from docent_jax.datasets.film_documents import Review
 from docent_jax.datasets.films import FilmSource
 from docent_jax.datasets.imdb_folder import imdb_key
 from docent_jax.datasets.movielens import MovieLens
-from docent_jax.datasets.text_files import require_file
 from retrieval_jax.errors import InputError
+from retrieval_jax.text_files import require_file
 
 ARCHIVE = "aclImdb_v1.tar.gz"
 _REMEDY = f"Fetch {ARCHIVE} again from https://ai.stanford.edu/~amaas/data/sentiment/."

@@ -15,8 +15,8 @@ from docent_jax.datasets.film_documents import Review
 from docent_jax.datasets.film_queries import FilmRequest
 from docent_jax.datasets.films import Film, FilmSource
 from docent_jax.datasets.movielens import MovieLens
-from docent_jax.datasets.text_files import checked_rows, integer, read_lines, require_file
 from retrieval_jax.errors import InputError
+from retrieval_jax.text_files import checked_rows, integer, read_lines, require_file
 
 MAPPING = "Reviews2Movielens.csv"
 REDDIT = "reddit.json"

@@ -8,8 +8,8 @@ from typing import Any
 from docent_jax.datasets.film_documents import Review
 from docent_jax.datasets.film_queries import FilmRequest
 from docent_jax.datasets.films import Film, FilmSource
-from docent_jax.datasets.text_files import integer, read_json_lines, read_table, require_file
 from retrieval_jax.errors import InputError
+from retrieval_jax.text_files import integer, read_json_lines, read_table, require_file
 
 REVIEWS = "reviews.jsonl.xz"
 _REMEDY = (

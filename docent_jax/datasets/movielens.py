@@ -13,8 +13,8 @@ import numpy as np
 
 from docent_jax.datasets.films import Film
 from docent_jax.datasets.tags import normal_tag
-from docent_jax.datasets.text_files import checked_rows, integer, require_file
 from retrieval_jax.errors import InputError
+from retrieval_jax.text_files import checked_rows, integer, require_file
 
 _REMEDY = "Fetch ml-25m.zip (or ml-latest.zip) from https://grouplens.org/datasets/movielens/."
 

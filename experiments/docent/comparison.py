@@ -20,6 +20,7 @@ from docent_jax.baselines import bag_of_sentences_scores, bm25_scores, tfidf_sco
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.evaluation import MEASURES, cosine_scores, evaluate_ranking, rank
 from docent_jax.pretraining import PACKAGE
+from experiments.report import mean_and_sd
 from retrieval_jax import plots
 from retrieval_jax.config import differences, to_dict
 from retrieval_jax.errors import InputError
@@ -207,9 +208,7 @@ def print_table(results: Mapping, corpus: EntityCorpus) -> None:
             table.add_column(f"{split} {measure}", justify="right")
     for name, system in results["systems"].items():
         cells = [system[split][measure] for split in SPLITS for measure in MEASURES]
-        table.add_row(
-            name, *(f"{c['mean']:.3f}" + (f" ±{c['sd']:.3f}" if c["sd"] else "") for c in cells)
-        )
+        table.add_row(name, *map(mean_and_sd, cells))
     console = Console()
     console.print(table)
     for row in results["significance"]:

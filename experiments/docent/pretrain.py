@@ -46,8 +46,7 @@ def main() -> None:
     quiet_libraries()
     corpus = load_documents(command.config.data, command.data_dir)
     print(corpus.summary)
-    tokens = command.data_dir / "tokens"
-    run, trained = docent_jax.pretrain(command.config, corpus, command.run, token_folder=tokens)
+    run, trained = docent_jax.pretrain(command.config, corpus, command.run, folder=command.data_dir)
     measure = command.config.training.best_measure
     plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
     best = f"{trained.best[measure]:.4f}" if trained.best else "unknown: no dev queries"

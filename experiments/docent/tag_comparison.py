@@ -18,6 +18,7 @@ from docent_jax.tag_baselines import top_tags_scores
 from docent_jax.tag_evaluation import Protocol, TagMeasures, TagSplit, counts, measure_split
 from docent_jax.tag_runs import TagRun
 from docent_jax.tag_task import TagTuningConfig, fine_tune
+from experiments.report import mean_and_sd
 
 PARTS = ("dev", "test")
 FUSION_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
@@ -187,8 +188,5 @@ def print_results(title: str, systems: Mapping[str, Mapping[str, Mapping[str, An
             if threshold not in of:
                 continue
             cells = [of[threshold][part][name] for part in ("test", "dev") for name in names]
-            table.add_row(
-                system,
-                *(f"{c['mean']:.3f}" + (f" ±{c['sd']:.3f}" if c["sd"] else "") for c in cells),
-            )
+            table.add_row(system, *map(mean_and_sd, cells))
         Console().print(table)

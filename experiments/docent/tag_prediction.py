@@ -10,24 +10,22 @@ Closed vocabulary: films held out. Open vocabulary: tags held out.
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 
 import docent_jax
 from docent_jax.baselines import mean_vectors
+from docent_jax.data import tokenize_corpus
 from docent_jax.datasets.films import FilmData
 from docent_jax.datasets.load import load_films
 from docent_jax.datasets.movielens import MovieLens
-from docent_jax.pretraining import PACKAGE, load_encoder
+from docent_jax.pretraining import PACKAGE, TOKENS, VECTORS, encode_frozen, load_encoder
 from docent_jax.tag_baselines import (
     bag_of_sentences_tag_scores,
     bag_of_words_tag_scores,
@@ -69,7 +67,6 @@ from experiments.docent.tag_comparison import (
     with_rate,
 )
 from retrieval_jax.config import to_dict
-from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.pipeline import tokenize
@@ -196,10 +193,9 @@ def baselines(
     of_words = word_vectors(command, run, films)  # first: it may lack its package
     config = dataclasses.replace(config, model=dataclasses.replace(config.model, kind="dual"))
     encoder = load_encoder(config.model)
-    params = jax.tree.map(jnp.asarray, encoder.params)
-    encode_batch = functools.partial(jit_encoder(encoder.config, config.model.pooling), params)
-    table = tokenize(corpus.sentences, encoder.tokenizer, config.data.max_length)
-    sentences = encode(encode_batch, table, progress="encoding sentences")
+    kept = command.data_dir
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=kept / TOKENS)
+    sentences, _ = encode_frozen(encoder, data, config.model, kept / VECTORS)
     bag = TagRun(
         run.path / "bag_of_sentences",
         config,

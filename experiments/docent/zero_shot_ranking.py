@@ -18,7 +18,14 @@ import docent_jax
 from docent_jax.data import tokenize_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
-from docent_jax.pretraining import PACKAGE, encode_frozen, fit_table, load_encoder
+from docent_jax.pretraining import (
+    PACKAGE,
+    TOKENS,
+    VECTORS,
+    encode_frozen,
+    fit_table,
+    load_encoder,
+)
 from experiments.docent.comparison import (
     SPLITS,
     baseline_rankings,
@@ -85,8 +92,9 @@ def main() -> None:
             "Give another --queries, or run on data with queries.",
         )
     encoder = load_encoder(config.model)
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data.max_length)
-    sentences, queries = encode_frozen(encoder, data, config.model)
+    tokens = command.data_dir / TOKENS
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
+    sentences, queries = encode_frozen(encoder, data, config.model, command.data_dir / VECTORS)
     baselines = baseline_rankings(corpus, sentences, queries, fit_table(sentences, data, config))
     comparison = compare(corpus, baselines, paths)
     seeds = sorted({its_config.training.seed for _, its_config in opened})

@@ -17,13 +17,16 @@ from benchmarks import (
     measure,
     ours,
     reviews,
+    search,
     train_sentences,
     train_step,
+    walks,
 )
 from retrieval_jax.bert import Bert
 from retrieval_jax.errors import InputError
 from retrieval_jax.pipeline import TokenTable, tokenize
 from retrieval_jax.pretrained import load_pretrained
+from retrieval_jax.walks import make_graph
 from tests.bert_folders import write_tiny_bert
 
 OPTIONS = measure.Options(repeats=1, threads=len(os.sched_getaffinity(0)))
@@ -218,7 +221,7 @@ def test_masked_language_modelling_agrees_with_transformers(folder, review_file)
 def test_our_encoding_gives_the_vectors_of_one_text_a_row(folder, review_file):
     encoder = load_pretrained(folder)
     texts = reviews.read_sentences(review_file, 9)
-    vectors = encode.our_side(encoder, texts, 32).run()
+    vectors = encode.our_side(encoder.folder, texts, 32).run()
     expected = encoded(encoder, tokenize(texts, encoder.tokenizer, 32))
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
@@ -244,3 +247,25 @@ def test_the_pipeline_is_compared_with_loader_and_step(folder, review_file):
     record = measure.compare("input_pipeline", input_pipeline.prepare, command, OPTIONS)
     assert record["sides"]["torch_dataloader"]["ratio"] > 0
     assert record["sides"]["train_step"]["ratio"] > 0
+
+
+@needs("lancedb")
+def test_all_searches_find_the_same_neighbours():
+    command = search.Command(OPTIONS, vectors=500, dim=8, queries=5, k=40, scan_queries=2)
+    record = measure.compare("search", search.prepare, command, OPTIONS)
+    assert list(record["sides"]) == ["ours", "ours_top_k", "numpy", "lancedb"]
+    assert record["shared"] == {"ours_top_k": 1.0, "numpy": 1.0, "lancedb": 1.0}
+    with pytest.raises(measure.DisagreementError, match=r"ours and numpy share 0\.7500"):
+        answers = {"ours": np.array([[1, 2], [3, 4]]), "numpy": np.array([[2, 1], [3, 5]])}
+        search.check_answers(answers)
+
+
+def test_both_kinds_of_walks_go_along_the_graph():
+    command = walks.Command(OPTIONS, nodes=50, degree=4, length=8, tokens=8_000)
+    record = measure.compare("walks", walks.prepare, command, OPTIONS)
+    # A step back is one of a node's five neighbours or so, at random.
+    assert record["steps_back"]["ours"] == pytest.approx(0.2, abs=0.05)
+    graph, starts = make_graph(np.array([[0, 1], [1, 2]]), 3), np.array([0])
+    for wrong in ([[1, 0]], [[0, 2]]):
+        with pytest.raises(measure.DisagreementError, match="ours does not walk"):
+            walks.check_walks(graph, starts, {"ours": np.array(wrong)})

@@ -18,6 +18,7 @@ from retrieval_jax.huggingface import load_bert
 from retrieval_jax.logs import read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pipeline import tokenize
+from retrieval_jax.store import EmbeddingStore
 from tests.bert_folders import write_tiny_bert
 from tests.docent_jax.toy_documents import FILLERS, TOPICS, toy_config, toy_corpus
 
@@ -114,7 +115,7 @@ def test_the_word_head_starts_from_the_folder_or_from_the_word_vectors(tmp_path,
     write_tiny_bert(tmp_path, words=(*TOPICS, *FILLERS), mlm_head=with_head)
     config = toy_config(str(tmp_path), kind=kind, entity_init="random")
     encoder = load_encoder(config.model)
-    data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+    data = tokenize_corpus(CORPUS, encoder.tokenizer, DataConfig(max_length=16))
     start = start_params(encoder, data, config, lambda: np.zeros((64, 16)))
     assert set(start["encoder"]) == {"embeddings", "encoder"}
     head = start["word_head"]
@@ -131,7 +132,7 @@ def test_the_word_head_starts_from_the_folder_or_from_the_word_vectors(tmp_path,
 def test_the_table_of_full_starts_as_long_as_word_vectors(encoder_folder):
     config = toy_config(encoder_folder, kind="full", entity_init="mean")
     encoder = load_encoder(config.model)
-    data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+    data = tokenize_corpus(CORPUS, encoder.tokenizer, DataConfig(max_length=16))
     vectors, _ = encode_frozen(encoder, data, config.model)
     table = start_params(encoder, data, config, lambda: vectors)["entities"]["embedding"]
     words = encoder.params["embeddings"]["word"]["embedding"]
@@ -208,6 +209,33 @@ def test_the_command_line_writes_both_formats(runs, tmp_path, monkeypatch):
     lines = (tmp_path / "vectors.word2vec").read_text().splitlines()
     assert lines[0] == "8 16"
     np.testing.assert_array_equal(np.array(lines[1].split(" ")[1:], np.float32), vectors[0])
+
+
+def test_the_command_line_writes_entities_to_a_store(runs, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("lancedb")
+    first, second = (docent_jax.load(runs(kind)[0].path) for kind in ("dual", "hybrid"))
+
+    def write(kind):
+        words = ["entities", "--run", str(runs(kind)[0].path), "--output", str(tmp_path / "store")]
+        monkeypatch.setattr(sys, "argv", ["docent_jax", *words, "--format", "store"])
+        main()
+
+    write("dual")
+    write("dual")  # again: nothing twice
+    store = EmbeddingStore.open(tmp_path / "store", first.fingerprint)
+    ids, vectors, _ = store.read()
+    order = np.argsort(np.array(first.entities, object))
+    assert ids == tuple(first.entities[i] for i in order)
+    np.testing.assert_array_equal(vectors, first.entity_vectors[order])
+    found = store.search(first.encode(["one two"]), 3)
+    expected = first.rank(["one two"], 3)[0]
+    assert found.ids == [[entity for entity, _ in expected]]
+    np.testing.assert_allclose(found.scores[0], [score for _, score in expected], atol=1e-6)
+    with pytest.raises(SystemExit):
+        write("hybrid")
+    message = capsys.readouterr().err
+    assert first.fingerprint in message
+    assert second.fingerprint in message
 
 
 @pytest.mark.parametrize("kind", ["full", "hybrid"])

@@ -9,6 +9,7 @@ import docent_jax
 from docent_jax.baselines import mean_vectors
 from docent_jax.config import DataConfig
 from docent_jax.data import tokenize_corpus
+from docent_jax.datasets.corpus import Query
 from docent_jax.evaluation import cosine_scores, zero_shot_measures
 from docent_jax.pretraining import encode_frozen, fit_table, load_encoder, pretrain
 from retrieval_jax.errors import InputError
@@ -59,7 +60,7 @@ def test_the_exported_encoder_starts_another_run_where_this_one_ended(trained, t
     ranker.export_encoder(tmp_path)
     config = toy_config(str(tmp_path)).model
     encoder = load_encoder(config)
-    data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+    data = tokenize_corpus(CORPUS, encoder.tokenizer, DataConfig(max_length=16))
     vectors, _ = encode_frozen(encoder, data, config)
     expected = ranker.encode(CORPUS.sentences)
     np.testing.assert_allclose(
@@ -126,7 +127,7 @@ def test_every_setting_trains_and_loads(tmp_path, encoder_folder, changes):
 def test_a_fitted_table_ranks_at_least_as_well_as_means(encoder_folder):
     config = toy_config(encoder_folder, fit_epochs=30.0)
     encoder = load_encoder(config.model)
-    data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+    data = tokenize_corpus(CORPUS, encoder.tokenizer, DataConfig(max_length=16))
     vectors, queries = encode_frozen(encoder, data, config.model)
     means = mean_vectors(vectors, data.sentence_entities, 8)
     fitted = fit_table(vectors, data, config)
@@ -153,7 +154,7 @@ def test_the_table_starts_as_told(encoder_folder, tmp_path, monkeypatch, init):
     if init == "mean":
         config = toy_config(encoder_folder)
         encoder = load_encoder(config.model)
-        data = tokenize_corpus(CORPUS, encoder.tokenizer, 16)
+        data = tokenize_corpus(CORPUS, encoder.tokenizer, DataConfig(max_length=16))
         vectors, _ = encode_frozen(encoder, data, config.model)
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         means = unit.reshape(8, 8, -1).mean(axis=1)  # eight sentences each, entity by entity
@@ -194,3 +195,26 @@ def test_a_run_without_checkpoint_is_refused(encoder_folder, tmp_path, monkeypat
         pretrain(toy_config(encoder_folder, entity_init="random"), CORPUS, tmp_path / "run")
     with pytest.raises(InputError, match="no checkpoint"):
         docent_jax.load(tmp_path / "run")
+
+
+def test_queries_have_a_length_of_their_own_and_vectors_are_kept(
+    encoder_folder, tmp_path, monkeypatch
+):
+    config = toy_config(encoder_folder)
+    encoder = load_encoder(config.model)
+    long = f"{TOPICS[0]} " * 40
+    queries = {"dev": (Query("q", long, (0,)),)}
+    corpus = dataclasses.replace(CORPUS, queries=queries)
+    widths = {}
+    for query_length in (None, 30):
+        data_config = dataclasses.replace(config.data, query_length=query_length)
+        data = tokenize_corpus(corpus, encoder.tokenizer, data_config)
+        widths[query_length] = data.queries["dev"].lengths.tolist()
+    assert widths == {None: [16], 30: [30]}
+    vectors, _ = encode_frozen(encoder, data, config.model, tmp_path / "vectors")
+    with monkeypatch.context() as patch:
+        patch.setattr("docent_jax.pretraining.encode", None)  # nothing is encoded again
+        again, _ = encode_frozen(encoder, data, config.model, tmp_path / "vectors")
+    np.testing.assert_array_equal(vectors, again)
+    in_memory, _ = encode_frozen(encoder, data, config.model)
+    np.testing.assert_array_equal(vectors, in_memory)

@@ -47,6 +47,23 @@ def test_table():
     ]
 
 
+def test_table_of_formula_retrieval():
+    def cells(partial, full):
+        return {"partial": {"mean": partial}, "full": {"mean": full}}
+
+    system = {
+        "all": {"all": cells(0.5, 0.25), "even": cells(0.4, 0.2)},
+        "small": {"all": cells(0.75, 1.0)},
+    }
+    assert table({"data": "toy", "systems": {"Dice": system}}).splitlines() == [
+        "toy; bpref, partial/full, by pool and topics",
+        "",
+        "| system | all, all | all, even | small, all |",
+        "|---|---|---|---|",
+        "| Dice | 0.500/0.250 | 0.400/0.200 | 0.750/1.000 |",
+    ]
+
+
 def test_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
     (tmp_path / "toy.json").write_text(json.dumps(RESULTS))
     text = "before\n<!-- results: toy -->\nold\n<!-- end -->\nafter\n"

@@ -13,7 +13,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 from retrieval_jax.losses import (
     contrastive_loss,
     contrastive_loss_from_embeddings,
+    cosine_regression_loss,
     l2_normalize,
+    pairwise_hinge_loss,
     weighted_mean,
 )
 from retrieval_jax.sharding import MeshConfig, make_mesh
@@ -239,3 +241,47 @@ def test_inconsistent_arguments_are_refused(kwargs, words):
     queries, candidates = embeddings(2, 3)
     with pytest.raises(ValueError, match=words):
         contrastive_loss_from_embeddings(queries, candidates, **kwargs)
+
+
+def test_pairwise_hinge_closed_form():
+    better, worse = jnp.array([2.0, 0.5, 1.0, -1.0]), jnp.array([0.0, 0.0, 1.5, 3.0])
+    # max(0, 1 - 2), 1 - .5, 1 + .5, 1 + 4
+    assert float(pairwise_hinge_loss(better, worse)) == pytest.approx((0 + 0.5 + 1.5 + 5) / 4)
+    assert float(pairwise_hinge_loss(better, worse, margin=3.0)) == pytest.approx(
+        (1 + 2.5 + 3.5 + 7) / 4
+    )
+    weights = jnp.array([1.0, 0.0, 3.0, 0.0])
+    weighted = pairwise_hinge_loss(better, worse, weights=weights)
+    assert float(weighted) == pytest.approx(3 * 1.5 / 4)
+    infinite = jnp.array([2.0, jnp.inf, 1.0, jnp.nan])  # padding does not leak
+    assert float(pairwise_hinge_loss(infinite, worse, weights=weights)) == pytest.approx(1.125)
+    assert float(pairwise_hinge_loss(better, worse, weights=jnp.zeros(4))) == 0.0
+
+
+def test_pairwise_hinge_gradient_is_that_of_pairs_inside_the_margin():
+    grads = jax.grad(pairwise_hinge_loss, argnums=(0, 1))(
+        jnp.array([2.0, 0.5]), jnp.array([0.0, 0.0])
+    )
+    np.testing.assert_allclose(grads[0], [0.0, -0.5])
+    np.testing.assert_allclose(grads[1], [0.0, 0.5])
+
+
+def test_cosine_regression_by_hand():
+    first = jnp.array([[3.0, 4.0], [1.0, 0.0], [2.0, 0.0]])
+    second = jnp.array([[4.0, 3.0], [0.0, 5.0], [-1.0, 0.0]])
+    labels = jnp.array([1, 0, 1])
+    # Cosines 0.96, 0, -1.
+    expected = (0.04**2 + 0 + 4) / 3
+    np.testing.assert_allclose(cosine_regression_loss(first, second, labels), expected, rtol=1e-5)
+    weights = jnp.array([1.0, 1.0, 0.0])
+    weighted = cosine_regression_loss(first, second, labels, weights)
+    np.testing.assert_allclose(weighted, 0.04**2 / 2, rtol=1e-4)
+    assert cosine_regression_loss(first, second, labels, jnp.zeros(3)) == 0
+
+
+def test_cosine_regression_has_finite_gradients_and_is_zero_at_its_labels():
+    vectors = jnp.array([[0.0, 0.0], [1.0, 2.0]])
+    labels = jnp.array([0.0, 1.0])
+    loss, gradient = jax.value_and_grad(cosine_regression_loss)(vectors, vectors, labels)
+    np.testing.assert_allclose(loss, 0, atol=1e-6)
+    assert np.isfinite(gradient).all()

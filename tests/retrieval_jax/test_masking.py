@@ -126,3 +126,67 @@ def test_a_vocabulary_without_mask_is_refused(tmp_path):
     tokenizer.mask_token = None
     with pytest.raises(InputError, match=r"has no \[MASK\]"):
         make_masking(tokenizer, 0.15)
+
+
+def test_a_vocabulary_that_marks_no_words_is_refused(tmp_path):
+    write_tiny_bert(tmp_path)
+    pieces = (tmp_path / "vocab.txt").read_text(encoding="utf-8").replace("##", "@@")
+    (tmp_path / "vocab.txt").write_text(pieces, encoding="utf-8")
+    with pytest.raises(InputError, match="no pieces that begin with '##'"):
+        make_masking(AutoTokenizer.from_pretrained(tmp_path), 0.15, whole_words=True)
+
+
+def words_of(ids, mask, continues):
+    """Number of the word of each place: [rows, width]."""
+    starts = ~continues[ids] | (mask != np.pad(mask, ((0, 0), (1, 0)))[:, :-1])
+    starts[:, 1:] |= np.isin(ids[:, :-1], SPECIAL)
+    return np.cumsum(starts, axis=1)
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.4])
+def test_whole_words_are_masked_together_at_the_rate(rate):
+    ids, mask = make_rows(4000)
+    continuations = tuple(range(120, VOCAB))
+    masking = Masking(rate, MASK, SPECIAL, VOCAB, continuations)
+    masked = jax.jit(lambda rng: mask_pieces(rng, ids, mask, masking))(jax.random.key(0))
+    allowed, picked = maskable(ids, mask), chosen(masked, ids.shape)
+    assert not picked[~allowed].any()
+    continues = np.isin(np.arange(VOCAB), continuations)
+    words = words_of(ids, mask, continues)
+    for row in range(300):
+        of_row = words[row][allowed[row]]
+        for word in set(of_row):
+            assert len(set(picked[row][allowed[row] & (words[row] == word)])) == 1
+    count = allowed.sum()
+    # Pieces of a word are not independent: some 1.7 a word, few of more than 4.
+    np.testing.assert_allclose(picked.sum() / count, rate, atol=12 * np.sqrt(rate / count))
+    assert np.asarray(masked.positions).shape[1] == np.ceil(rate * 32) + 8
+    labels = np.take_along_axis(ids, np.asarray(masked.positions), axis=1)
+    np.testing.assert_array_equal(masked.labels, labels)
+    np.testing.assert_array_equal(np.asarray(masked.input_ids)[~picked], ids[~picked])
+
+
+def test_whole_words_by_hand():
+    # [CLS] a ##b ##c [SEP] | [CLS] ##d e [SEP]: ##d begins a text, so it is a word of its own.
+    ids = np.array([[2, 10, 150, 151, 3, 2, 152, 11, 3, 0]], np.int32)
+    mask = np.array([[1, 1, 1, 1, 1, 2, 2, 2, 2, 0]], np.int32)
+    masking = Masking(0.6, MASK, SPECIAL, VOCAB, tuple(range(120, VOCAB)))
+    mask_once = jax.jit(lambda rng: mask_pieces(rng, ids, mask, masking))
+    seen, total = set(), 0
+    for key in range(200):
+        picked = chosen(mask_once(jax.random.key(key)), ids.shape)[0]
+        seen.add(tuple(np.flatnonzero(picked).tolist()))
+        total += picked.sum()
+    # 0.6 of 5 pieces is 3: the word of three alone or as the last one, taken in part never.
+    assert {(1, 2, 3), (6, 7), (1, 2, 3, 6), (1, 2, 3, 7)} >= seen - {(6,), (7,), (1, 2, 3, 6, 7)}
+    assert (1, 2, 3) in seen
+    assert abs(total / 200 - 3) < 0.3
+
+
+def test_every_piece_a_word_is_the_same_as_single_pieces():
+    ids, mask = make_rows(50)
+    words = Masking(0.15, MASK, SPECIAL, VOCAB, (VOCAB - 1,))
+    ids[ids == VOCAB - 1] = 9  # no piece goes on with a word
+    alone = mask_pieces(jax.random.key(5), ids, mask, MASKING)
+    together = mask_pieces(jax.random.key(5), ids, mask, words)
+    np.testing.assert_array_equal(chosen(alone, ids.shape), chosen(together, ids.shape))

@@ -1,11 +1,19 @@
 """Finding and loading encoders by name."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from retrieval_jax.bert import MaskedTokenHead, gelu
 from retrieval_jax.errors import InputError
-from retrieval_jax.pretrained import copy_tokenizer, find_encoder, load_pretrained, load_tokenizer
+from retrieval_jax.pretrained import (
+    copy_tokenizer,
+    find_encoder,
+    load_pretrained,
+    load_tokenizer,
+    start_mlm_head,
+)
 from tests.bert_folders import tiny_config, write_tiny_bert
 
 
@@ -75,3 +83,18 @@ def test_copied_tokenizer_tokenises_alike(tmp_path):
     text = "fast fourier"
     first, second = (load_tokenizer(tmp_path / name, config)(text) for name in "ab")
     assert first["input_ids"] == second["input_ids"]
+
+
+def test_an_mlm_head_is_the_folders_or_scores_words_by_likeness(tmp_path):
+    config = write_tiny_bert(tmp_path / "with", mlm_head=True)
+    loaded = load_pretrained(str(tmp_path / "with"), mlm_head=True)
+    assert start_mlm_head(loaded) is loaded.params["mlm_head"]
+    head = start_mlm_head(load_pretrained(str(tmp_path / "with")))
+    fresh = MaskedTokenHead(config)
+    words = loaded.params["embeddings"]["word"]["embedding"]
+    hidden = np.random.default_rng(0).normal(size=(3, config.hidden_size)).astype(np.float32)
+    logits = fresh.apply({"params": head}, jnp.asarray(hidden), jnp.asarray(words))
+    passed = np.asarray(gelu(jnp.asarray(hidden)))
+    centred = passed - passed.mean(axis=1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-12) @ words.T
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)

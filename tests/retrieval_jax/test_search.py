@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from retrieval_jax import search
 from retrieval_jax.errors import InputError
-from retrieval_jax.search import top_k
+from retrieval_jax.search import hold, top_k
 
 
 def reference(queries, documents, k):
@@ -96,3 +97,63 @@ def test_refuses_bad_input(change, problem):
     arguments = {"queries": np.ones((1, 2)), "documents": np.ones((4, 2)), "k": 1, "block_size": 2}
     with pytest.raises(InputError, match=problem):
         top_k(**{**arguments, **change})
+
+
+@pytest.mark.parametrize(("block_size", "shape"), [(8, (3, 7, 3)), (1000, (1, 20, 3))])
+def test_held_documents_give_the_same_answer(block_size, shape):
+    # Negative scores: the zeros that fill the last block would come before them.
+    rng = np.random.default_rng(2)
+    queries = rng.integers(1, 3, (7, 3)).astype(np.float32)
+    documents = rng.integers(-2, 0, (20, 3)).astype(np.float32)
+    held = hold(documents, block_size)
+    assert np.stack(held.blocks).shape == shape
+    assert held.count == 20
+    for query_block in (2, 512):
+        scores, indices = top_k(queries, held, 20, query_block=query_block)
+        expected_scores, expected_indices = reference(queries, documents, 20)
+        np.testing.assert_array_equal(indices, expected_indices)
+        np.testing.assert_array_equal(scores, expected_scores)
+
+
+def test_held_documents_are_scored_by_so_few_queries_that_scores_fit(monkeypatch):
+    monkeypatch.setattr(search, "_SCORES", 40)
+    shapes = []
+    merge = search._merge
+
+    def spy(best_scores, best_indices, queries, documents, *place):
+        shapes.append((len(queries), len(documents)))
+        return merge(best_scores, best_indices, queries, documents, *place)
+
+    monkeypatch.setattr(search, "_merge", spy)
+    top_k(np.ones((5, 1)), hold(np.ones((20, 1))), 3)
+    assert shapes == [(2, 20), (2, 20), (1, 20)]
+
+
+def test_equal_documents_are_ordered_by_index_wherever_they_are():
+    # Lengths that leave a remainder in every vector width.
+    rng = np.random.default_rng(3)
+    documents = np.tile(rng.normal(size=(1, 301)).astype(np.float32), (4099, 1))
+    for number, block_size in ((1, 4099), (20, 3000)):
+        queries = rng.normal(size=(number, 301)).astype(np.float32)
+        scores, indices = top_k(queries, hold(documents, block_size), 4099)
+        np.testing.assert_array_equal(indices, np.tile(np.arange(4099), (number, 1)))
+        assert (scores == scores[:, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("documents", "block_size", "problem"),
+    [
+        (np.ones(3), 1, r"documents has shape \(3,\)"),
+        (np.ones((3, 0)), 1, r"documents has shape \(3, 0\)"),
+        (np.ones((3, 1)), 0, "block_size is 0"),
+        (np.array([[0], [0], [np.nan]]), 2, "documents: row 2 is not finite"),
+    ],
+)
+def test_documents_that_cannot_be_held(documents, block_size, problem):
+    with pytest.raises(InputError, match=problem):
+        hold(documents, block_size)
+
+
+def test_queries_of_another_dim_than_the_held_documents():
+    with pytest.raises(InputError, match="queries have dim 2, documents 3"):
+        top_k(np.ones((1, 2)), hold(np.ones((4, 3))), 1)

@@ -6,7 +6,7 @@ import logging
 import lzma
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,30 +30,66 @@ def require_file(path: Path, remedy: str) -> Path:
     return path
 
 
-def read_lines(path: Path, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+def read_lines(
+    path: Path, counts: Counter[str], cut: int | None = None
+) -> Iterator[tuple[int, str]]:
     """Numbers (from 1) and texts of the lines that can be read, without their ends.
 
     Streams: memory does not grow with the file. What is damaged is logged and counted: where a
     gzip or xz stream breaks, the text before it is kept, and reading goes on at the next member of
     a gzip file that has several. Bytes that are no UTF-8 become U+FFFD.
 
+    Args:
+        path: the file.
+        counts: what was damaged is added.
+        cut: bytes to keep of a line that is longer; None refuses one beyond 64 MiB.
+
+    Raises:
+        InputError: a line is longer than 64 MiB.
+    """
+    yield from split_lines(_decompressed(path, counts), path, counts, cut)
+
+
+def split_lines(
+    chunks: Iterable[bytes], source: object, counts: Counter[str], cut: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """The lines of a file that comes in pieces, as `read_lines` gives them.
+
+    Args:
+        chunks: the pieces.
+        source: names the file in logs and errors.
+        counts: what was damaged is added.
+        cut: as in `read_lines`.
+
     Raises:
         InputError: a line is longer than 64 MiB.
     """
     number = 0
     rest = b""
-    for chunk in _decompressed(path, counts):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        if cut is None or len(rest) <= cut:
+            rest += first
+        for line in others:
             number += 1
-            yield number, _decoded(line, path, number, counts)
-        if len(rest) > _MAX_LINE:
+            yield number, _decoded(rest[:cut], source, number, counts)
+            rest = line
+        if cut is None and len(rest) > _MAX_LINE:
             raise InputError(
-                f"{path}, line {number + 1}: longer than {_MAX_LINE >> 20} MiB.",
+                f"{source}, line {number + 1}: longer than {_MAX_LINE >> 20} MiB.",
                 "Give a text file of lines.",
             )
     if rest:
-        yield number + 1, _decoded(rest, path, number + 1, counts)
+        yield number + 1, _decoded(rest[:cut], source, number + 1, counts)
+
+
+def count_lines(path: Path) -> int:
+    """The number of lines that `read_lines` gives."""
+    total, ends_in_line = 0, False
+    for chunk in _decompressed(path, Counter()):
+        total += chunk.count(b"\n")
+        ends_in_line = not chunk.endswith(b"\n") if chunk else ends_in_line
+    return total + ends_in_line
 
 
 def read_json_lines(path: Path, counts: Counter[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -144,7 +180,7 @@ def integer(row: Mapping[str, Any], field: str, source: object, number: int) -> 
     )
 
 
-def _decoded(line: bytes, path: Path, number: int, counts: Counter[str]) -> str:
+def _decoded(line: bytes, path: object, number: int, counts: Counter[str]) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from docent_jax.datasets.text_files import read_json_lines, read_lines, read_table, require_file
 from retrieval_jax.errors import InputError
+from retrieval_jax.text_files import (
+    count_lines,
+    read_json_lines,
+    read_lines,
+    read_table,
+    require_file,
+    split_lines,
+)
 
 # Hard to compress, so that the file is larger than what is read at a time.
 RANDOM = random.Random(1)
@@ -26,11 +33,24 @@ def test_lines_of_any_compression(tmp_path: Path, compress, end: bytes) -> None:
     counts: Counter[str] = Counter()
     assert list(read_lines(path, counts)) == list(enumerate(LINES, 1))
     assert not counts
+    assert count_lines(path) == len(LINES)
 
 
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert list(read_lines(tmp_path / "file", Counter())) == []
+    assert count_lines(tmp_path / "file") == 0
+
+
+def test_lines_may_be_cut_instead_of_refused() -> None:
+    chunks = [b"one\ntw", b"o", b"3" * 50, b"4" * 50, b"5\n\nse", b"ven"]
+    assert list(split_lines(chunks, "x", Counter(), cut=5)) == [
+        (1, "one"),
+        (2, "two33"),
+        (3, ""),
+        (4, "seven"),
+    ]
+    assert [len(line) for _, line in split_lines(chunks, "x", Counter())] == [3, 104, 0, 5]
 
 
 def test_members_of_a_gzip_file_are_one_text(tmp_path: Path) -> None:

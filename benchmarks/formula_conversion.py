@@ -1,0 +1,241 @@
+"""Formulas become trees: how like the gold trees, how many of Wikipedia's, how fast.
+
+COMMAND   python -m benchmarks.formula_conversion --output \\
+              benchmarks/results/formula_conversion.json
+TIME      about 1 minute with 20,000 formulas of Wikipedia; 3 with all (--formulas None)
+HARDWARE  2 CPU cores
+RESULT    benchmarks/results/formula_conversion.json
+
+Rows are numbered from 0. The converter was developed on the odd rows: judge it by the even ones.
+
+- `dice`: Dice's coefficient of the edges of our tree from LaTeX and of the gold tree, mean over
+  formulas; a formula that gives no tree counts 0. As in the judged graphs of NTCIR-12 a leaf has an
+  end mark; `without marks` leaves it out. Gold are the trees of the MathML that MathMLBen and the
+  NTCIR-12 topics bring: presentation for layout trees, content for operator trees. Formulas whose
+  content is a `cerror` have no gold operator tree.
+- `equal`: share of the edges of the coded NTCIR-12 graphs (20 topics) that our tree has too, from
+  MathML and from LaTeX.
+- `converted`: share of Wikipedia's formulas that give both trees; with the reasons of the others.
+- `formulas per second`: LaTeX -> both trees, by the clock in so many processes, and a CPU second.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from gcl_jax.baselines import edge_dice
+from gcl_jax.datasets.ntcir12 import CODES, QUERIES, data_folder, decode_graph, read_codes
+from gcl_jax.formulas import FormulaError, Tree, parse, parse_both
+from gcl_jax.formulas.trees import Layout
+from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.runs import provenance_record
+from retrieval_jax.text_files import read_json_lines, read_lines
+
+LAYOUTS: tuple[Layout, Layout] = ("slt", "opt")
+GOLD = {
+    "MathMLBen": ("mathmlben.jsonl.xz", "correct_tex", "correct_mml"),
+    "NTCIR-12 topics": ("ntcir12_topics.jsonl.xz", "latex", "mathml"),
+}
+WIKIPEDIA = "enwiki_formulas.tsv.xz"
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What to measure.
+
+    Attributes:
+        folder: the formulas; by default the folder formulas of RETRIEVAL_DATA.
+        formulas: how many of Wikipedia's, at random; None = all.
+        processes: that convert them.
+        seed: of the choice.
+        output: JSON file to write; the line is printed in any case.
+    """
+
+    folder: Path | None = None
+    formulas: int | None = 20_000
+    processes: int = 2
+    seed: int = 0
+    output: Path | None = None
+
+
+def measure(command: Command) -> dict[str, Any]:
+    """Measures all; gives the record that is written."""
+    folder = data_folder(command.folder)
+    load = os.getloadavg()[0]
+    rows = gold_rows(folder)
+    formulas = wikipedia_formulas(folder / WIKIPEDIA, command.formulas, command.seed)
+    digest = hashlib.sha256("\n".join(formulas).encode()).hexdigest()
+    return {
+        "benchmark": "formula_conversion",
+        "rows": rows,
+        "equal_edges": list(equal_edges(folder)),
+        "wikipedia": speed(formulas, command.processes),
+        "load_average": round(load, 2),
+        **provenance_record(digest),
+    }
+
+
+def gold_rows(folder: Path) -> list[dict[str, Any]]:
+    """Dice's coefficient with the gold, by collection, layout and half."""
+    rows = []
+    for name, (file, latex, mathml) in GOLD.items():
+        scores: dict[tuple[Layout, str], list[tuple[float, float]]] = {}
+        for number, (_, row) in enumerate(read_json_lines(folder / file, Counter())):
+            for layout in LAYOUTS:
+                gold = tree_or_none(row[mathml], layout)
+                if gold is None or any(label.startswith("E!") for label in gold.labels):
+                    continue
+                ours = tree_or_none(row[latex], layout)
+                score = (
+                    (0.0, 0.0)
+                    if ours is None
+                    else (edge_dice(gold, ours), edge_dice(gold, ours, end_marks=False))
+                )
+                half = "odd" if number % 2 else "even"
+                for part in (half, "all"):
+                    scores.setdefault((layout, part), []).append(score)
+        for (layout, part), values in sorted(scores.items(), reverse=True):
+            marked, plain = (statistics.fmean(column) for column in zip(*values, strict=True))
+            rows.append(
+                {
+                    "gold": name,
+                    "layout": layout,
+                    "rows": part,
+                    "formulas": len(values),
+                    "dice": round(marked, 4),
+                    "dice_without_marks": round(plain, 4),
+                }
+            )
+    return rows
+
+
+def tree_or_none(formula: str, layout: Layout) -> Tree | None:
+    """The tree of a formula, None where it has none."""
+    try:
+        return parse(formula, layout)
+    except FormulaError:
+        return None
+
+
+def equal_edges(folder: Path) -> Iterator[dict[str, Any]]:
+    """Share of the coded graphs' edges that trees of MathML and of LaTeX have too."""
+    codes = read_codes(folder / CODES)
+    topics = {
+        row["topic"]: row
+        for _, row in read_json_lines(folder / GOLD["NTCIR-12 topics"][0], Counter())
+    }
+    graphs = [row for _, row in read_json_lines(folder / QUERIES, Counter())]
+    for layout in LAYOUTS:
+        for source in ("mathml", "latex"):
+            equal = total = known = 0
+            for graph in graphs:
+                coded = Counter(decode_graph(layout, graph[layout], codes).edges)
+                ours = Counter(parse(topics[graph["id"]][source], layout).edges)
+                equal += (coded & ours).total()
+                total += coded.total()
+                known += sum(n for edge, n in coded.items() if "#" not in edge[0] + edge[1])
+            yield {
+                "layout": layout,
+                "from": source,
+                "edges": total,
+                "equal": round(equal / total, 4),
+                "equal_of_decoded": round(equal / known, 4),
+            }
+
+
+def wikipedia_formulas(path: Path, count: int | None, seed: int) -> list[str]:
+    """So many formulas of the list, at random; all if it has fewer."""
+    lines = [line.partition("\t")[2] for _, line in read_lines(path, Counter())][1:]
+    return lines if count is None else random.Random(seed).sample(lines, min(count, len(lines)))
+
+
+def convert(formulas: list[str]) -> tuple[int, float, dict[str, int], list[tuple[str, str]]]:
+    """Converts formulas: nodes of all trees, CPU seconds, reasons of failures, examples of them."""
+    nodes, reasons, examples = 0, Counter[str](), []
+    start = time.process_time()
+    for formula in formulas:
+        try:
+            slt, opt = parse_both(formula)
+        except FormulaError as error:
+            reasons[error.reason[:60]] += 1
+            examples.append((formula[:100], error.problem[:160]))
+        else:
+            nodes += len(slt) + len(opt)
+    return nodes, time.process_time() - start, dict(reasons), examples
+
+
+def speed(formulas: list[str], processes: int) -> dict[str, Any]:
+    """Converts Wikipedia's formulas in several processes; what failed, and how fast it was."""
+    parts = [formulas[start : start + 500] for start in range(0, len(formulas), 500)]
+    with ProcessPoolExecutor(processes) as pool:
+        list(pool.map(convert, parts[: 2 * processes]))  # Imports, and fills the caches.
+        start = time.perf_counter()
+        results = list(pool.map(convert, parts))
+        seconds = time.perf_counter() - start
+    failed = sum((Counter(reasons) for _, _, reasons, _ in results), Counter())
+    return {
+        "formulas": len(formulas),
+        "converted": round(1 - failed.total() / len(formulas), 5),
+        "nodes_per_formula": round(sum(nodes for nodes, *_ in results) / len(formulas), 1),
+        "processes": processes,
+        "seconds": round(seconds, 2),
+        "formulas_per_second": round(len(formulas) / seconds),
+        "formulas_per_cpu_second": round(len(formulas) / sum(cpu for _, cpu, _, _ in results)),
+        "reasons": dict(failed.most_common()),
+        "examples": [example for _, _, _, examples in results for example in examples][:50],
+    }
+
+
+def table(record: dict[str, Any]) -> str:
+    """The record for reading."""
+    lines = [
+        "| gold | tree | rows | formulas | dice | without marks |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['gold']} | {row['layout']} | {row['rows']} | {row['formulas']} "
+        f"| {row['dice']:.3f} | {row['dice_without_marks']:.3f} |"
+        for row in record["rows"]
+    ]
+    lines += [
+        f"NTCIR-12 coded graphs, {row['layout']} from {row['from']}: {row['equal']:.3f} of "
+        f"{row['edges']} edges equal ({row['equal_of_decoded']:.3f} of those with known codes)"
+        for row in record["equal_edges"]
+    ]
+    wikipedia = record["wikipedia"]
+    lines.append(
+        f"Wikipedia: {wikipedia['converted']:.3%} of {wikipedia['formulas']:,} formulas give both "
+        f"trees; {wikipedia['formulas_per_second']:,} a second in {wikipedia['processes']} "
+        f"processes, {wikipedia['formulas_per_cpu_second']:,} a CPU second"
+    )
+    lines += [f"  {count} x {reason}" for reason, count in wikipedia["reasons"].items()]
+    return "\n".join(lines)
+
+
+@one_screen_errors
+def main() -> None:
+    """The command line."""
+    command = tyro.cli(Command, prog="python -m benchmarks.formula_conversion", description=__doc__)
+    record = measure(command)
+    print(table(record), file=sys.stderr)
+    line = json.dumps(record, ensure_ascii=False)
+    print(line)
+    if command.output is not None:
+        command.output.parent.mkdir(parents=True, exist_ok=True)
+        command.output.write_text(line + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

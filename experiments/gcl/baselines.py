@@ -1,0 +1,267 @@
+"""Baselines and published runs on NTCIR-12's formula browsing task.
+
+COMMAND   python -m experiments.gcl.baselines --results experiments/results/gcl_baselines.json
+          with our own Tangent-CFT: --formulas enwiki_formulas.tsv.xz --sample 50000
+TIME      10 seconds; Tangent-CFT: parsing, then about an hour for 50,000 formulas
+HARDWARE  2 CPU cores
+SCORE     bpref partial/full, all 20 topics, 1,198 formulas: edge Dice .720/.574, path Dice
+          .746/.647, query-weighted paths .771/.679
+
+Files of NTCIR-12 are read from --folder, or from the folder `formulas` in the folder that
+RETRIEVAL_DATA names. Overlaps were chosen on all topics by those who published them: look at the
+even-numbered topics, and at the intervals.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from gcl_jax.baselines import Overlap, both_overlap_scores, overlap_scores
+from gcl_jax.data import Formulas, sample
+from gcl_jax.datasets import wikipedia_formulas
+from gcl_jax.datasets.builders import fingerprint, read_formulas
+from gcl_jax.datasets.ntcir12 import (
+    CODES,
+    GRAPHS,
+    QRELS,
+    QUERIES,
+    RUNS,
+    JudgedFormulas,
+    data_folder,
+    read_judged,
+    read_runs,
+)
+from gcl_jax.evaluation import MEASURES, POOLS, TOPICS, Pool, Topics, evaluate_ranking, rank
+from gcl_jax.tangent_cft import TangentCft, TangentCftConfig, load_tangent_cft, train_tangent_cft
+from retrieval_jax.config import to_dict
+from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.rankings import Ranking
+from retrieval_jax.runs import provenance_record
+from retrieval_jax.significance import bootstrap_interval, holm, paired_randomisation
+
+EDGE_DICE = "edge Dice, SLT + OPT"
+TANGENT_CFT = "Tangent-CFT, ours"
+PEERS = {
+    "graphcl_slt_bs2048": "GraphCL, SLT (published run)",
+    "graphcl_opt_bs2048": "GraphCL, OPT (published run)",
+    "bgrl_slt_bs256": "BGRL, SLT (published run)",
+    "bgrl_opt_bs256": "BGRL, OPT (published run)",
+    "infograph_slt_bs256": "InfoGraph, SLT (published run)",
+    "infograph_opt_bs256": "InfoGraph, OPT (published run)",
+    "tangentcft_full590k": "Tangent-CFT, whole collection (published run)",
+}
+
+Results = dict[Pool, dict[Topics, Evaluation]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Baselines and published runs, bpref over both pools and all, odd and even topics.
+
+    Attributes:
+        folder: NTCIR-12's files; by default the folder formulas of RETRIEVAL_DATA.
+        formulas: Wikipedia's formulas, to train our own Tangent-CFT; without it there is none.
+        sample: train it on so many of them, drawn at random; None = all.
+        tangent_cft: how it is trained.
+        model: folder where it is kept; found there, it is not trained again.
+        data_dir: where parsed formulas are kept.
+        results: JSON file to write.
+    """
+
+    folder: Path | None = None
+    formulas: Path | None = None
+    sample: int | None = None
+    tangent_cft: TangentCftConfig = TangentCftConfig()
+    model: Path | None = None
+    data_dir: Path = Path("data")
+    results: Path | None = None
+
+
+@one_screen_errors
+def main() -> None:
+    """Evaluates as the command line says."""
+    command = tyro.cli(Command, prog="python -m experiments.gcl.baselines")
+    quiet_libraries()
+    folder = data_folder(command.folder)
+    judged = read_judged(folder)
+    rankings, counts = system_rankings(judged, folder)
+    trained_on = None
+    if command.formulas is not None or command.model is not None:
+        model, trained_on = tangent_cft(command)
+        vectors = (model.encode(formulas) for formulas in (judged.queries, judged.formulas))
+        queries, documents = map(unit, vectors)
+        rankings[TANGENT_CFT] = rank(judged, queries @ documents.T)
+    results = {name: evaluate_all(judged, ranking) for name, ranking in rankings.items()}
+    names = (GRAPHS, QUERIES, CODES, QRELS, RUNS)
+    record = {
+        "experiment": "gcl formula retrieval baselines",
+        "data": f"NTCIR-12 formula browsing, {len(judged.qrels)} topics, "
+        f"{len(judged.formulas):,} formulas ({int(judged.in_small_pool.sum()):,} in the small "
+        "pool)",
+        "counts": {**judged.counts, **counts},
+        "tangent_cft": trained_on,
+        "provenance": provenance_record(fingerprint(folder / name for name in names)),
+        "systems": {name: summary(of) for name, of in results.items()},
+        "significance": significance(results),
+    }
+    print_tables(record)
+    if command.results is not None:
+        command.results.parent.mkdir(parents=True, exist_ok=True)
+        command.results.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def overlaps(judged: JudgedFormulas) -> dict[str, np.ndarray]:
+    """Scores `[topics, formulas]` of the overlap baselines."""
+    queries, documents = judged.queries, judged.formulas
+
+    def both(overlap: Overlap) -> np.ndarray:
+        return both_overlap_scores(queries, documents, overlap)
+
+    return {
+        "edge Dice, SLT": overlap_scores(queries.slt, documents.slt, Overlap()),
+        "edge Dice, OPT": overlap_scores(queries.opt, documents.opt, Overlap()),
+        EDGE_DICE: both(Overlap()),
+        "edge Dice, types only": both(Overlap(types_only=True)),
+        "path Dice, up to 3 edges": both(Overlap(path_length=3)),
+        "path Dice, up to 4 edges, + half of types only": both(Overlap(path_length=4))
+        + both(Overlap(path_length=4, types_only=True)) / 2,
+        "query-weighted paths, up to 4 edges": both(Overlap(path_length=4, query_weight=0.8)),
+    }
+
+
+def system_rankings(
+    judged: JudgedFormulas, folder: Path
+) -> tuple[dict[str, Ranking], dict[str, int]]:
+    """Rankings of overlaps and of published runs by name, and what of the runs was left out."""
+    rankings = {name: rank(judged, scores) for name, scores in overlaps(judged).items()}
+    runs, counts = read_runs(folder / RUNS, judged.queries.ids)
+    return rankings | {PEERS.get(name, name): run for name, run in runs.items()}, counts
+
+
+def tangent_cft(command: Command) -> tuple[TangentCft, dict[str, Any]]:
+    """Our Tangent-CFT, trained or found, and what it was trained on.
+
+    Raises:
+        InputError: it is neither there nor is there anything to train it on, or the one that is
+            there was trained otherwise.
+    """
+    described = {"sample": command.sample, "config": to_dict(command.tangent_cft)}
+    note = None if command.model is None else command.model / "trained_on.json"
+    if command.model is not None and note is not None and note.is_file():
+        before = json.loads(note.read_text(encoding="utf-8"))
+        if {name: before.get(name) for name in described} != described:
+            raise InputError(
+                f"{command.model} was trained with {before}, not {described}.",
+                "Give another --model, or the same settings.",
+            )
+        return load_tangent_cft(command.model), before
+    if command.formulas is None:
+        raise InputError(f"{command.model} holds no model.", "Give --formulas to train one.")
+    formulas = wikipedia_formulas_of(command.formulas, command.data_dir)
+    formulas = sample(formulas, command.sample, command.tangent_cft.seed)
+    described |= {
+        "formulas": len(formulas),
+        "source": command.formulas.name,
+        "fingerprint": fingerprint([command.formulas]),
+    }
+    print(f"training Tangent-CFT on {len(formulas):,} formulas", flush=True)
+    model = train_tangent_cft(formulas, command.tangent_cft)
+    if command.model is not None and note is not None:
+        model.save(command.model)
+        # Last: what stands beside it is whole.
+        note.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+    return model, described
+
+
+def wikipedia_formulas_of(path: Path, data_dir: Path) -> Formulas:
+    """Wikipedia's formulas, parsed or found."""
+    return read_formulas(wikipedia_formulas.prepare(path, data_dir))
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors of length 1; zeros stay."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def evaluate_all(judged: JudgedFormulas, ranking: Ranking) -> Results:
+    """Both pools, and all, odd and even topics."""
+    return {
+        pool: {topics: evaluate_ranking(judged, ranking, pool, topics) for topics in TOPICS}
+        for pool in POOLS
+    }
+
+
+def summary(results: Results) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+    """Pool -> topics -> measure -> mean and 95 % bootstrap interval over topics."""
+
+    def cell(evaluation: Evaluation, measure: str) -> dict[str, Any]:
+        values = [row[measure] for row in evaluation.per_query.values()]
+        return {"mean": evaluation.mean[measure], "interval_95": bootstrap_interval(values)}
+
+    return {
+        pool: {
+            topics: {measure: cell(evaluation, measure) for measure in MEASURES}
+            for topics, evaluation in of_pool.items()
+        }
+        for pool, of_pool in results.items()
+    }
+
+
+def significance(results: Mapping[str, Results]) -> list[dict[str, Any]]:
+    """Every system against edge Dice on even topics, full pool: paired, Holm-corrected."""
+    rows = []
+    for measure in MEASURES:
+
+        def values(name: str, measure: str = measure) -> np.ndarray:
+            per_query = results[name]["all"]["even"].per_query
+            return np.array([per_query[topic][measure] for topic in sorted(per_query)])
+
+        others = [name for name in results if name != EDGE_DICE]
+        p_values = holm([paired_randomisation(values(n), values(EDGE_DICE)) for n in others])
+        for name, p_value in zip(others, p_values, strict=True):
+            difference = values(name) - values(EDGE_DICE)
+            rows.append(
+                {
+                    "first": name,
+                    "second": EDGE_DICE,
+                    "topics": "even",
+                    "measure": measure,
+                    "difference": float(difference.mean()),
+                    "interval_95": bootstrap_interval(difference),
+                    "p_holm": p_value,
+                }
+            )
+    return rows
+
+
+def print_tables(record: Mapping[str, Any]) -> None:
+    """Prints a table a pool: partial/full bpref of all, odd and even topics, and intervals."""
+    console = Console()
+    for pool in POOLS:
+        size = "all judged formulas" if pool == "all" else "the small pool"
+        table = Table(title=f"bpref, partial/full, over {size}: {record['data']}")
+        table.add_column("system")
+        for topics in TOPICS:
+            table.add_column(f"{topics} topics", justify="right")
+        for name, system in record["systems"].items():
+            table.add_row(name, *(_cell(system[pool][topics]) for topics in TOPICS))
+        console.print(table)
+
+
+def _cell(values: Mapping[str, Mapping[str, Any]]) -> str:
+    means = "/".join(f"{values[measure]['mean']:.3f}" for measure in MEASURES)
+    intervals = (values[measure]["interval_95"] for measure in MEASURES)
+    return f"{means}\n{'/'.join(f'{low:.2f}-{high:.2f}' for low, high in intervals)}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+r"""Searches a collection of formulas for one written in LaTeX or MathML.
+
+COMMAND   python -m experiments.gcl.search '\frac{a}{b+c}' --run runs/gcl --collection FILE
+TIME      the first call with a collection parses and encodes it; then seconds
+HARDWARE  a CPU core
+
+The collection is a file as `python -m gcl_jax parse` reads it: a formula a line, a table or JSON
+lines. It is put into a store, by default in the run folder; without --collection the store is
+searched as it is. --html also writes the answers as a page, formulas rendered by the browser.
+"""
+
+import dataclasses
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import tyro
+
+import gcl_jax
+from gcl_jax.formulas.latex import latex_markup
+from gcl_jax.formulas.markup import is_mathml, read_mathml
+from gcl_jax.inference import FoundFormula, print_answers
+from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.logs import quiet_libraries
+
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ font-family: sans-serif; margin: 2em; }}
+td, th {{ padding: .4em 1em; text-align: left; border-bottom: 1px solid #ccc; }}
+</style>
+<h1>{query}</h1>
+<table>
+<tr><th>rank<th>score<th>formula<th>id</tr>
+{rows}
+</table>
+</html>
+"""
+
+SHOWN = frozenset(
+    "mi mn mo mtext mspace ms mrow mfrac msqrt mroot mstyle merror mpadded mphantom msub msup"
+    " msubsup munder mover munderover mmultiscripts mprescripts none mtable mtr mtd mfenced"
+    " menclose".split()
+)
+"""Elements of presentation MathML."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What to search for and where.
+
+    Attributes:
+        query: LaTeX or MathML.
+        run: run folder of a trained encoder.
+        collection: file of formulas to put into the store before.
+        store: folder or URL of the store; None = `store` in the run folder.
+        data_dir: where parsed formulas are kept.
+        k: answers.
+        html: page to write.
+    """
+
+    query: tyro.conf.Positional[str]
+    run: Path
+    collection: Path | None = None
+    store: str | None = None
+    data_dir: Path = Path("data")
+    k: int = 10
+    html: Path | None = None
+
+
+@one_screen_errors
+def main() -> None:
+    """Searches as the command line says."""
+    command = tyro.cli(Command, prog="python -m experiments.gcl.search")
+    quiet_libraries()
+    store = str(command.run / "store") if command.store is None else command.store
+    if command.collection is None:
+        searcher = gcl_jax.load(command.run, store)
+    else:
+        searcher = gcl_jax.index(command.collection, command.run, store, command.data_dir)
+    answers = searcher.search(command.query, command.k)
+    print_answers(command.query, answers)
+    if command.html is not None:
+        command.html.write_text(page(command.query, answers), encoding="utf-8")
+
+
+def page(query: str, answers: Sequence[FoundFormula]) -> str:
+    """The answers as an HTML page."""
+    rows = "\n".join(
+        f"<tr><td>{rank}<td>{score:.4f}<td>{rendered(formula)}<td>{html.escape(name)}</tr>"
+        for rank, (name, formula, score) in enumerate(answers, 1)
+    )
+    return PAGE.format(title=html.escape(query), query=rendered(query), rows=rows)
+
+
+def rendered(formula: str) -> str:
+    """A formula as MathML, built anew from what was read of it; what cannot be read as text."""
+    try:
+        root = read_mathml(formula) if is_mathml(formula) else latex_markup(formula)
+    except InputError:
+        return f"<code>{html.escape(formula)}</code>"
+    return '<math display="block">' + "".join(_kept(part) for part in root) + "</math>"
+
+
+def _kept(element: Element) -> str:
+    """An element of MathML that a page may show: no attribute, no script, no foreign markup."""
+    if element.tag == "semantics":  # what is shown, without its annotations
+        return "".join(_kept(part) for part in list(element)[:1])
+    if element.tag not in SHOWN:
+        return ""
+    text = html.escape((element.text or "").strip())
+    return f"<{element.tag}>{text}{''.join(_kept(part) for part in element)}</{element.tag}>"

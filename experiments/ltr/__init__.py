@@ -1,0 +1,1 @@
+"""Experiments of `ltr_jax`: training, the paper's tables, reranking."""

@@ -1,0 +1,181 @@
+"""Reranking what tf-idf finds (section 3.2, third experiment).
+
+COMMAND   python -m experiments.ltr.rerank --runs runs/ltr/... --translations FILE
+TIME      about a minute a run
+HARDWARE  2 CPU cores
+SCORE     none yet
+
+For each query the n irrelevant documents with the highest tf-idf score, and all relevant ones, are
+ranked by tf-idf, by the model (plain reranking), and by a linear combination of both whose weight
+is chosen on dev (weighted reranking). tf-idf compares documents with the queries' translations:
+those of a file (the paper's are Google's), or word by word by a dictionary. Without either it
+compares Latin tokens that both languages share.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+import ltr_jax
+from experiments.ltr.comparison import (
+    SPLITS,
+    TFIDF,
+    Levels,
+    Split,
+    cell_evaluations,
+    evaluate_levels,
+    fuse_on_dev,
+    print_table,
+    summarise,
+    to_levels,
+    write_results,
+)
+from ltr_jax.baselines import hardest_irrelevant, tfidf_ranking
+from ltr_jax.datasets.collection import DIFFICULTIES, Collection
+from ltr_jax.datasets.load import load_collection
+from ltr_jax.tokenizers import latin_words, tokenizer
+from ltr_jax.training import PACKAGE
+from ltr_jax.translation import learn_dictionary, read_dictionary, read_translations, translate
+from retrieval_jax.config import to_dict
+from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.runs import open_run, provenance_record
+
+PLAIN, WEIGHTED = "plain reranking", "weighted reranking"
+TESTED = ((PLAIN, TFIDF), (WEIGHTED, TFIDF), (WEIGHTED, PLAIN))
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Reranks the documents that tf-idf finds.
+
+    Attributes:
+        runs: run folders of one pair, which differ in their seed.
+        n: irrelevant documents that tf-idf selects.
+        translations: file of translated queries, lines of `id TAB text`.
+        dictionary: file of lines `word TAB translation`; queries are translated word by word.
+        learn: learn the dictionary from the training queries and their documents.
+        split: what is evaluated.
+        data_dir: where prepared collections are kept.
+        results: JSON file to write.
+    """
+
+    runs: tuple[Path, ...]
+    n: tuple[int, ...] = DIFFICULTIES
+    translations: Path | None = None
+    dictionary: Path | None = None
+    learn: bool = False
+    split: Split = "test"
+    data_dir: Path = Path("data")
+    results: Path | None = None
+
+
+def translated_queries(command: Command, collection: Collection) -> dict[str, str] | None:
+    """Dev and test queries in the documents' language, as the command says; None = as they are.
+
+    Raises:
+        InputError: more than one way to translate, or files that cannot be read.
+    """
+    ways = [command.translations is not None, command.dictionary is not None, command.learn]
+    if sum(ways) > 1:
+        raise InputError(
+            "more than one of --translations, --dictionary and --learn was given", "Give one."
+        )
+    queries = collection.queries
+    asked = [query for split in SPLITS for query in collection.splits[split].query_ids]
+    if command.translations is not None:
+        return read_translations(command.translations, asked)
+    if command.dictionary is not None:
+        dictionary: Mapping[str, Sequence[str]] = read_dictionary(command.dictionary)
+    elif command.learn:
+        dictionary = learn_dictionary(collection)
+    else:
+        return None
+    texts = {query: queries.texts[queries.index[query]] for query in asked}
+    return {query: translate(text, queries.language, dictionary) for query, text in texts.items()}
+
+
+def rerank(command: Command, paths: Sequence[Path], collection: Collection) -> dict[str, Any]:
+    """Selects, reranks and evaluates.
+
+    Args:
+        command: what.
+        paths: run folders.
+        collection: of all of them.
+
+    Returns:
+        Systems, tests and weights, as in `comparison.run_table`.
+    """
+    texts = translated_queries(command, collection)
+    language = collection.documents.language
+    words = latin_words if texts is None else tokenizer(language)
+    topics = {
+        split: hardest_irrelevant(
+            collection, collection.splits[split], max(command.n), words, texts
+        )
+        for split in SPLITS
+    }
+
+    def levels(rankings: Mapping[str, Any]) -> dict[str, Levels]:
+        return {split: to_levels(rankings[split], topics[split], command.n) for split in SPLITS}
+
+    tfidf = levels(
+        {s: tfidf_ranking(collection, topics[s].candidates, words, texts) for s in SPLITS}
+    )
+    judged = topics[command.split]
+    of_tfidf = evaluate_levels(tfidf[command.split], judged)
+    evaluations: dict[str, list[dict[int, Evaluation]]] = {
+        TFIDF: [of_tfidf] * len(paths),
+        PLAIN: [],
+        WEIGHTED: [],
+    }
+    weights = []
+    for path in paths:
+        ranker = ltr_jax.load(path)
+        sides = collection.queries, collection.documents
+        model = levels({s: ranker.rank_candidates(*sides, topics[s].candidates) for s in SPLITS})
+        fused, weight = fuse_on_dev(model, tfidf, topics["dev"], command.split)
+        evaluations[PLAIN].append(evaluate_levels(model[command.split], judged))
+        evaluations[WEIGHTED].append(evaluate_levels(fused, judged))
+        weights.append(weight)
+    pair = f"{collection.queries.language}-{language}"
+    cells = cell_evaluations({pair: evaluations})
+    return summarise(cells, command.split, TESTED) | {"model_weights": weights}
+
+
+@one_screen_errors
+def main() -> None:
+    """Reranks as the command line says."""
+    command = tyro.cli(Command, prog="python -m experiments.ltr.rerank")
+    quiet_libraries()
+    if not command.runs or not command.n:
+        raise InputError("no run folder, or no n, was given", "Give one or more of each.")
+    opened = [open_run(path, PACKAGE, ltr_jax.Config) for path in command.runs]
+    config = opened[0][1]
+    collection = load_collection(config.data, command.data_dir)
+    for run, its_config in opened:
+        trained_on = run.read_json("provenance.json")["data_fingerprint"]
+        if its_config.data != config.data or trained_on != collection.fingerprint:
+            raise InputError(
+                f"{run.path} was trained on another collection than {collection.name} at hand",
+                "Give runs on one collection, and the files that they were trained on.",
+            )
+    record = {
+        "experiment": f"ltr rerank {config.data.source}",
+        "data": collection.summary,
+        "split": command.split,
+        "config": to_dict(config),
+        "seeds": [its_config.training.seed for _, its_config in opened],
+        "provenance": provenance_record(collection.fingerprint),
+        **rerank(command, command.runs, collection),
+    }
+    print_table(record, f"Reranking tf-idf's documents ({collection.name})")
+    write_results(record, command.results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Experiments of mathsim_jax: domain adaptation, fine-tuning, and the table of both."""

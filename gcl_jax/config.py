@@ -1,0 +1,208 @@
+"""Configuration of graph contrastive learning on formulas, and its presets.
+
+Origin of the values of `paper`: (P) published; (A) the authors' code; (O) ours, where neither says.
+"""
+
+import dataclasses
+from typing import Literal
+
+from gcl_jax.augmentations import AugmentationConfig
+from gcl_jax.embeddings import NodeEmbeddingConfig
+from retrieval_jax.contrastive_blocked import LOWEST_TEMPERATURE
+from retrieval_jax.errors import InputError
+from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.training import TrainingConfig
+
+Layouts = Literal["slt", "opt", "both"]
+Features = Literal["learned", "fasttext"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """Which formulas are trained on.
+
+    Attributes:
+        source: prepared set of formulas (`gcl_jax.datasets`).
+        formulas: keep so many, drawn at random; None = all.
+        end_marks: add the marks of ends that Tangent-CFT and the published graphs have.
+        max_nodes: leave out formulas with a larger tree.
+        min_count: labels that occur less often are unknown.
+    """
+
+    source: Literal["enwiki"] = "enwiki"
+    formulas: int | None = None
+    end_marks: bool = True
+    max_nodes: int = 200
+    min_count: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """How a formula becomes a vector.
+
+    Attributes:
+        layout: which tree is encoded; both = an encoder for each, their unit vectors side by side.
+        encoder: gin = graph isomorphism network (Xu et al., 2019), the published one; paths = ours:
+            every path from a node up to `depth` edges long is hashed by learned vectors, and the
+            formula is the set of its paths.
+        features: node features: learned vectors of types and labels; or vectors of fastText over
+            random walks, fixed.
+        hidden: width of features (learned) and layers.
+        layers: of gin.
+        norm: of gin's layers. Batch norm, as published, would need running statistics beside the
+            parameters, and would let a formula's vector depend on its neighbours in the batch.
+        edges: of gin: what edge labels do: nothing, as published; add a vector to the message; or
+            scale it, dimension by dimension.
+        direction: of gin: other weights for messages from the parent than for those from children.
+        pooling: of gin: nodes to graph, of every layer; the layers are concatenated.
+        depth: of paths: edges of the longest path.
+        dim: of paths: width of each depth's part of the vector.
+        threshold: of paths: what an activation must pass at the start; more = sparser.
+        output: width of each layout's vector after a last product, which starts as the principal
+            components of the training formulas; None = no product.
+        document_exponent: p of the score cosine * (|document| / |query|)^(1 - p). 1 = the cosine;
+            less prefers documents that contain the query and more.
+    """
+
+    layout: Layouts = "both"
+    encoder: Literal["gin", "paths"] = "paths"
+    features: Features = "learned"
+    hidden: int = 128
+    layers: int = 2
+    norm: Literal["layer", "none"] = "layer"
+    edges: Literal["none", "sum", "scale"] = "sum"
+    direction: bool = True
+    pooling: Literal["sum", "mean", "attention"] = "sum"
+    depth: int = 3
+    dim: int = 256
+    threshold: float = 2.0
+    output: int | None = None
+    document_exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuses sizes below 1.
+
+        Raises:
+            InputError: the field and its value.
+        """
+        for name in ("hidden", "layers", "depth", "dim"):
+            if getattr(self, name) < 1:
+                raise InputError(f"model.{name} is {getattr(self, name)}", "Give 1 or more.")
+
+
+@dataclasses.dataclass(frozen=True)
+class ContrastConfig:
+    """The contrastive loss of formulas and their views.
+
+    Attributes:
+        temperature: divides cosines.
+        chunk_graphs: formulas encoded at a time; a larger batch is encoded in chunks, whose inner
+            states are computed again for the gradient, so that memory does not grow with it.
+        block_size: side of a tile of the loss.
+
+    Raises:
+        InputError: a temperature that the loss does not take, or a size below 1.
+    """
+
+    temperature: float = 0.03
+    chunk_graphs: int = 256
+    block_size: int = 1024
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        if self.temperature < LOWEST_TEMPERATURE:
+            raise InputError(
+                f"contrast.temperature is {self.temperature}", f"Give {LOWEST_TEMPERATURE} or more."
+            )
+        for name in ("chunk_graphs", "block_size"):
+            if getattr(self, name) < 1:
+                raise InputError(f"contrast.{name} is {getattr(self, name)}", "Give 1 or more.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A training run.
+
+    Attributes:
+        data: which formulas.
+        model: which encoder.
+        embeddings: how fastText's vectors are trained, where they are the features.
+        augmentation: how the second view is made.
+        contrast: the loss.
+        training: how it is trained.
+    """
+
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    embeddings: NodeEmbeddingConfig = NodeEmbeddingConfig()
+    augmentation: AugmentationConfig = AugmentationConfig()
+    contrast: ContrastConfig = ContrastConfig()
+    training: TrainingConfig = TrainingConfig()
+
+
+def adam(
+    learning_rate: float, schedule: Literal["cosine", "cosine_to_tenth"] = "cosine"
+) -> OptimizerConfig:
+    """Adam without warm-up, decay and clipping."""
+    return OptimizerConfig(
+        learning_rate=learning_rate,
+        schedule=schedule,
+        warmup=0.0,
+        weight_decay=0.0,
+        clip_norm=None,
+    )
+
+
+PRESETS: dict[str, Config] = {
+    "paper": Config(
+        data=DataConfig(max_nodes=1000, min_count=1),  # (O)
+        model=ModelConfig(
+            layout="slt",  # (P) SLT and OPT are trained apart
+            encoder="gin",  # (A)
+            features="fasttext",  # (P)
+            hidden=128,  # (A)
+            layers=2,  # (A)
+            norm="layer",  # (O) batch norm (A); see ModelConfig
+            edges="none",  # (A)
+            direction=False,  # (A)
+            pooling="sum",  # (A)
+        ),
+        augmentation=AugmentationConfig(("substitute_typed",), rate=0.3),  # (A)
+        contrast=ContrastConfig(temperature=0.03),  # (A)
+        training=TrainingConfig(
+            steps=72_500,  # (A) 50 epochs, of 372k formulas in batches of 256
+            batch_size=256,  # (P) the least of 256 to 8192
+            log_every=50,
+            evaluate_every=1450,
+            checkpoint_every=1450,
+            best_measure="partial",
+            optimizer=adam(0.01, "cosine_to_tenth"),  # (A)
+        ),
+    ),
+    "small": Config(
+        data=DataConfig(formulas=20_000),
+        training=TrainingConfig(
+            steps=300,
+            batch_size=256,
+            log_every=20,
+            evaluate_every=50,
+            checkpoint_every=100,
+            best_measure="full",
+            optimizer=adam(1e-3),
+        ),
+    ),
+    "smoke": Config(
+        data=DataConfig(formulas=200, max_nodes=60),
+        model=ModelConfig(hidden=16, dim=16, depth=2),
+        contrast=ContrastConfig(chunk_graphs=16),
+        training=TrainingConfig(
+            steps=4,
+            batch_size=32,
+            log_every=2,
+            evaluate_every=2,
+            checkpoint_every=2,
+            best_measure="partial",
+            optimizer=adam(1e-3),
+        ),
+    ),
+}

@@ -1,0 +1,255 @@
+"""Configuration of the ranker and its presets.
+
+Origin of the values of `paper` and `paper-patents`: (P) published, with the section; (A) the
+authors' code; (O) ours, where neither says. No code of the authors is published, so nothing is (A).
+"""
+
+import dataclasses
+from typing import Literal
+
+from ltr_jax.category_vectors import CategoryVectorConfig
+from ltr_jax.word_vectors import WordVectorConfig
+from retrieval_jax.errors import InputError
+from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.training import TrainingConfig
+
+# h of the categories' convolution: their order has no meaning (section 2.2).
+CATEGORY_WINDOW = 1
+
+Features = Literal["text", "meta", "text+meta"]
+FEATURES: tuple[Features, ...] = ("text", "meta", "text+meta")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """Which collection, and how much of a text is read.
+
+    Attributes:
+        source: of the collection.
+        pair: languages of queries and documents.
+        folder: where its source files lie; None = the folder of the source's name in the one that
+            the environment variable RETRIEVAL_DATA names.
+        max_words: words a text is cut to.
+        max_categories: categories a text is cut to.
+        vector_scale: what the numbers of each frozen vector are scaled to, as their root mean
+            square; None = as trained, where rare words have short vectors.
+    """
+
+    source: Literal["debian_clir", "wikipedia_clir", "boost_clir"] = "debian_clir"
+    pair: str = "en-de"
+    folder: str | None = None
+    max_words: int = 128
+    max_categories: int = 64
+    vector_scale: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The ranker's shape.
+
+    Attributes:
+        features: what of a text it sees.
+        filters: m, of the convolution over words.
+        window: h, words that a filter sees at a time.
+        category_filters: of the convolution over categories.
+        interaction: how the two halves of the first layer meet: their sum, as the published layer
+            on the concatenation has it; or the product of both, each after the activation.
+        layers: fully connected ones, each of `hidden` units.
+        hidden: s.
+        dropout: after each of these layers.
+        activation: of these layers.
+
+    Raises:
+        InputError: a count below 1, or a dropout that is no share.
+    """
+
+    features: Features = "text+meta"
+    filters: int = 128
+    window: int = 4
+    category_filters: int = 32
+    interaction: Literal["sum", "product"] = "sum"
+    layers: int = 2
+    hidden: int = 256
+    dropout: float = 0.5
+    activation: Literal["tanh", "relu"] = "tanh"
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        _check_counts("model", self, ("filters", "window", "category_filters", "layers", "hidden"))
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"model.dropout is {self.dropout}", "Give a share below 1.")
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingConfig:
+    """Instances of a training step, and the loss on them.
+
+    Attributes:
+        objective: the published hinge on pairs of documents of different relevance; or softmax
+            cross-entropy of each relevant document among all documents of the batch that are less
+            relevant to the query (in-batch negatives).
+        margin: of the hinge.
+        partly_relevant: documents of relevance 1 for each query, at most.
+        irrelevant: documents of relevance 0 for each relevant one; for the hinge.
+        documents_per_query: documents of a batch, all distinct, by its number of queries.
+
+    Raises:
+        InputError: a count out of range, or too few documents for the relevant ones.
+    """
+
+    objective: Literal["hinge", "in_batch"] = "hinge"
+    margin: float = 1.0
+    partly_relevant: int = 1
+    irrelevant: int = 4
+    documents_per_query: int = 10
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        _check_counts("sampling", self, ("irrelevant", "documents_per_query"))
+        if not 0 <= self.partly_relevant < self.documents_per_query - 1:
+            raise InputError(
+                f"sampling.partly_relevant is {self.partly_relevant} of"
+                f" {self.documents_per_query} documents per query",
+                "Of these one is of relevance 2, and one or more must be irrelevant.",
+            )
+
+
+def _check_counts(group: str, config: object, names: tuple[str, ...]) -> None:
+    for name in names:
+        if getattr(config, name) < 1:
+            raise InputError(f"{group}.{name} is {getattr(config, name)}", "Give 1 or more.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A training run of the ranker.
+
+    Attributes:
+        data: which collection.
+        word_vectors: how those of each language are trained, before the ranker.
+        category_vectors: the same of the category graph.
+        model: which features, which shape.
+        sampling: instances and loss.
+        epochs: passes over the queries of training; decides `training.steps`, and evaluates and
+            saves after each pass. None = as `training` says.
+        dev_difficulty: irrelevant documents of a dev query by which the best step is chosen.
+        training: how it is trained.
+    """
+
+    data: DataConfig = DataConfig()
+    word_vectors: WordVectorConfig = WordVectorConfig()
+    category_vectors: CategoryVectorConfig = CategoryVectorConfig()
+    model: ModelConfig = ModelConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    epochs: int | None = 20
+    dev_difficulty: int = 200
+    training: TrainingConfig = TrainingConfig(best_measure="nDCG")
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range.
+
+        Raises:
+            InputError: the field and its value.
+        """
+        if self.data.vector_scale is not None and self.data.vector_scale <= 0:
+            raise InputError(
+                f"data.vector_scale is {self.data.vector_scale}", "Give more than 0, or None."
+            )
+        if self.epochs is not None and self.epochs < 1:
+            raise InputError(f"epochs is {self.epochs}", "Give 1 or more, or None.")
+        if self.data.max_words < self.model.window:
+            raise InputError(
+                f"data.max_words is {self.data.max_words}, model.window {self.model.window}",
+                "A text has at least the words of a window.",
+            )
+
+    def with_steps(self, queries: int) -> "Config":
+        """Puts `epochs` over so many queries into `training`."""
+        if self.epochs is None:
+            return self
+        an_epoch = max(queries // self.training.batch_size, 1)
+        training = dataclasses.replace(
+            self.training,
+            steps=self.epochs * an_epoch,
+            evaluate_every=an_epoch,
+            checkpoint_every=an_epoch,
+        )
+        return dataclasses.replace(self, training=training)
+
+
+PAPER = Config(
+    word_vectors=WordVectorConfig(dim=100),  # (P) section 3.1; the rest (O)
+    category_vectors=CategoryVectorConfig(dim=30, walk_length=40, walks=1),  # (P) sections 2.2, 3.1
+    model=ModelConfig(
+        filters=100,  # (O)
+        window=4,  # (P) section 3.1
+        category_filters=30,  # (O)
+        interaction="sum",  # (P) section 2.1
+        layers=4,  # (P) section 3.1
+        hidden=1600,  # (P) section 3.1
+        dropout=0.5,  # (P) section 3.1
+        activation="tanh",  # (P) section 2.1, "such as"
+    ),
+    sampling=SamplingConfig(
+        objective="hinge",  # (P) section 2.1
+        margin=1.0,  # (O)
+        partly_relevant=1,  # (O) "sample from the set", section 3.1
+        irrelevant=4,  # (P) section 3.1
+        documents_per_query=10,  # (O) as many as a query's own draws
+    ),
+    epochs=20,  # (P) section 3.1
+    dev_difficulty=40,  # (O)
+    training=TrainingConfig(
+        batch_size=64,  # (O)
+        best_measure="nDCG",  # (P) section 3.1
+        patience=5,  # (O) "early stopping", section 3.1
+        optimizer=OptimizerConfig(  # (P) Adam; (O) all values
+            learning_rate=1e-4, schedule="constant", warmup=0.0, weight_decay=0.0, clip_norm=None
+        ),
+    ),
+)
+
+PRESETS: dict[str, Config] = {
+    "paper": dataclasses.replace(PAPER, data=DataConfig("wikipedia_clir", max_words=200)),  # (O)
+    "paper-patents": dataclasses.replace(
+        PAPER,
+        data=DataConfig("boost_clir", "ja-en", max_words=200),  # (O)
+        model=dataclasses.replace(PAPER.model, layers=2, hidden=3200),  # (P) section 3.2
+    ),
+    "small": Config(
+        data=DataConfig(vector_scale=0.5),
+        category_vectors=CategoryVectorConfig(walks=10),
+        model=ModelConfig(
+            filters=128,
+            category_filters=32,
+            interaction="product",
+            layers=1,
+            hidden=256,
+            dropout=0.2,
+        ),
+        sampling=SamplingConfig(objective="in_batch", documents_per_query=3),
+        training=TrainingConfig(
+            batch_size=128,
+            best_measure="nDCG",
+            patience=5,
+            optimizer=OptimizerConfig(learning_rate=3e-3, weight_decay=0.0),
+        ),
+    ),
+    "smoke": Config(
+        data=DataConfig(max_words=16),
+        word_vectors=WordVectorConfig(dim=8, epochs=1),
+        category_vectors=CategoryVectorConfig(dim=4, walk_length=8, epochs=1),
+        model=ModelConfig(filters=8, category_filters=4, layers=2, hidden=16),
+        epochs=None,
+        dev_difficulty=40,
+        training=TrainingConfig(
+            steps=4,
+            batch_size=16,
+            log_every=2,
+            evaluate_every=2,
+            checkpoint_every=2,
+            best_measure="nDCG",
+            optimizer=OptimizerConfig(learning_rate=1e-3, weight_decay=0.0),
+        ),
+    ),
+}

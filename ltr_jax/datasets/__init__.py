@@ -1,0 +1,1 @@
+"""Collections for cross-lingual ranking: queries in one language, documents in another."""

@@ -1,0 +1,66 @@
+"""The collection that a configuration names."""
+
+import os
+from pathlib import Path
+
+from ltr_jax.config import DataConfig
+from ltr_jax.datasets.apt_lists import is_lists_folder
+from ltr_jax.datasets.builders import load_apt_lists, load_boost_clir, load_wikipedia_clir
+from ltr_jax.datasets.collection import Collection
+from ltr_jax.datasets.debian_folder import read_debian_folder
+from retrieval_jax.errors import InputError
+
+DATA_VARIABLE = "RETRIEVAL_DATA"
+
+
+def load_collection(config: DataConfig, data_dir: Path) -> Collection:
+    """Reads the collection that a configuration names.
+
+    `debian_clir` takes a folder of its tables, or one of apt's lists, such as /var/lib/apt/lists.
+
+    Args:
+        config: source, pair of languages, folder.
+        data_dir: where collections that take long to make are kept.
+
+    Raises:
+        InputError: no such source or pair, files that are missing or cannot be read.
+    """
+    language = config.pair.rpartition("-")[2]
+    expected = "ja-en" if config.source == "boost_clir" else f"en-{language}"
+    if config.pair != expected:
+        raise InputError(
+            f"`{config.source}` has no pair {config.pair!r}.",
+            "Its pairs are of queries and documents: "
+            + ("ja-en." if config.source == "boost_clir" else "en-de, en-fr, en-ja and the like."),
+        )
+    folder = source_folder(config)
+    if config.source == "boost_clir":
+        return load_boost_clir(folder, data_dir)
+    if config.source == "wikipedia_clir":
+        return load_wikipedia_clir(folder, language, data_dir)
+    if config.source != "debian_clir":
+        raise InputError(
+            f"There is no collection `{config.source}`.",
+            "Set `data.source` to debian_clir, wikipedia_clir or boost_clir.",
+        )
+    if is_lists_folder(folder):
+        return load_apt_lists(folder, language, data_dir)
+    return read_debian_folder(folder, language)
+
+
+def source_folder(config: DataConfig) -> Path:
+    """Where the source files of a configuration lie.
+
+    Raises:
+        InputError: it names no folder, and neither does the environment.
+    """
+    if config.folder is not None:
+        return Path(config.folder)
+    parent = os.environ.get(DATA_VARIABLE)
+    if parent is None:
+        raise InputError(
+            f"There is no folder to read `{config.source}` from.",
+            f"Give it as `data.folder`, or in {DATA_VARIABLE} the folder that holds a folder "
+            f"{config.source}. For debian_clir, a folder of apt's lists will do.",
+        )
+    return Path(parent) / config.source

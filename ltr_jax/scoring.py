@@ -1,0 +1,145 @@
+"""Scoring lists of candidates: each text encoded once, pairs scored in blocks."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ltr_jax.data import Features, FeatureTable
+from ltr_jax.model import DOCUMENT, QUERY, Ranker, feature_kinds
+from retrieval_jax.encoding import encode
+from retrieval_jax.params import Params
+from retrieval_jax.pipeline import Batch
+from retrieval_jax.rankings import Ranking
+
+# Float32 values of a block of pairs that are held at a time, in one layer.
+BLOCK_VALUES = 2**23
+# Candidates are padded to a multiple of it, so that few programs are compiled.
+CANDIDATE_MULTIPLE = 64
+
+
+class Scorer:
+    """A ranker whose programs are compiled once.
+
+    Args:
+        model: the ranker.
+    """
+
+    def __init__(self, model: Ranker) -> None:
+        self.model = model
+        self._convolve = jax.jit(
+            functools.partial(model.apply, method=Ranker.convolve), static_argnums=(1, 2, 5)
+        )
+        self._half = jax.jit(functools.partial(model.apply, method=Ranker.half), static_argnums=1)
+        self._score = jax.jit(self._score_block)
+
+    def encode(self, params: Params, side: str, features: Features) -> np.ndarray:
+        """The halves of the first layer of all texts of one side.
+
+        Args:
+            params: of the model.
+            side: whose texts.
+            features: of each of `feature_kinds`, one row a text.
+
+        Returns:
+            float32 `[texts, hidden]`.
+        """
+        pooled = [
+            encode(functools.partial(self._rows, params, side, kind, features[kind]), table)
+            for kind in feature_kinds(self.model.config)
+            for table in [features[kind].table]
+        ]
+        return np.asarray(self._half({"params": params}, side, pooled))
+
+    def _rows(
+        self,
+        params: Params,
+        side: str,
+        kind: str,
+        feature: FeatureTable,
+        packed: Batch,
+        num_texts: int,
+    ) -> jax.Array:
+        vectors, windows = feature.rows(packed)
+        return self._convolve({"params": params}, side, kind, vectors, windows, num_texts)
+
+    def score(
+        self,
+        params: Params,
+        queries: np.ndarray,
+        documents: np.ndarray,
+        candidates: Sequence[np.ndarray],
+    ) -> list[np.ndarray]:
+        """Scores each query's candidates.
+
+        Args:
+            params: of the model.
+            queries: `[queries, hidden]`, as `encode` gives.
+            documents: `[documents, hidden]`.
+            candidates: of each query, indices of documents `[n]`; n differs.
+
+        Returns:
+            Of each query float32 `[n]`.
+        """
+        longest = max(map(len, candidates), default=0)
+        width = -(-max(longest, 1) // CANDIDATE_MULTIPLE) * CANDIDATE_MULTIPLE
+        rows = max(BLOCK_VALUES // (width * self.model.config.hidden), 1)
+        padded = np.zeros((len(candidates), width), np.int32)
+        for row, of_query in zip(padded, candidates, strict=True):
+            row[: len(of_query)] = of_query
+        documents_on_device = jax.device_put(documents)
+        scores: list[np.ndarray] = []
+        for start in range(0, len(candidates), rows):
+            block = padded[start : start + rows]
+            spare = (0, rows - len(block))  # the last block has the shape of the others
+            block = np.pad(block, (spare, (0, 0)))
+            of_block = np.pad(queries[start : start + rows], (spare, (0, 0)))
+            values = np.asarray(self._score(params, of_block, documents_on_device, block))
+            of_queries = candidates[start : start + rows]
+            scores += [row[: len(of)] for row, of in zip(values, of_queries, strict=False)]
+        return scores
+
+    def _score_block(
+        self, params: Params, queries: jax.Array, documents: jax.Array, candidates: jax.Array
+    ) -> jax.Array:
+        """`[rows, width]` of queries `[rows, hidden]` and indices `[rows, width]`."""
+        pairs = documents[candidates]  # [rows, width, hidden]
+        scores: Any = self.model.apply(
+            {"params": params}, queries[:, None], pairs, method=Ranker.score
+        )
+        return scores
+
+    def rank(
+        self,
+        params: Params,
+        queries: tuple[Features, Mapping[str, int]],
+        documents: tuple[Features, Mapping[str, int]],
+        candidates: Mapping[str, Sequence[str]],
+    ) -> Ranking:
+        """Ranks each query's candidates.
+
+        Args:
+            params: of the model.
+            queries: features of one row a query, and query id -> its row.
+            documents: the same of documents.
+            candidates: query id -> document ids.
+        """
+        (of_queries, query_rows), (of_documents, document_rows) = queries, documents
+        rows = np.array([query_rows[query] for query in candidates], int)
+        asked = {kind: table.take(rows) for kind, table in of_queries.items()}
+        lists = [
+            np.array([document_rows[document] for document in of_query], np.int32)
+            for of_query in candidates.values()
+        ]
+        scores = self.score(
+            params,
+            self.encode(params, QUERY, asked),
+            self.encode(params, DOCUMENT, of_documents),
+            lists,
+        )
+        return {
+            query: dict(zip(of_query, of_scores.tolist(), strict=True))
+            for (query, of_query), of_scores in zip(candidates.items(), scores, strict=True)
+        }

@@ -1,0 +1,125 @@
+"""Domain adaptation: from an encoder and texts to an encoder that knows their language."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from mathsim_jax.config import AdaptationConfig, EncoderConfig
+from mathsim_jax.datasets.corpora import fingerprint, hold_out
+from mathsim_jax.inference import SentenceEncoder
+from mathsim_jax.sentence_transformers_format import SentenceModules
+from mathsim_jax.task import MaskedTask
+from mathsim_jax.vocabulary import extend_vocabulary, frequent_commands
+from retrieval_jax.bert import Pooling
+from retrieval_jax.checkpoints import restore_params
+from retrieval_jax.errors import InputError
+from retrieval_jax.masking import make_masking
+from retrieval_jax.params import Params
+from retrieval_jax.pipeline import TokenTable, tokenize
+from retrieval_jax.pretrained import PretrainedBert, load_pretrained, start_mlm_head
+from retrieval_jax.runs import RunFolder, create_run
+from retrieval_jax.training import Trained, train
+
+PACKAGE = "mathsim_jax"
+ENCODER = "encoder"
+MAX_LENGTH = 256  # word pieces in use (model card, intended use)
+
+
+def load_encoder(config: EncoderConfig, mlm_head: bool = False) -> PretrainedBert:
+    """Loads the encoder that a configuration starts from, with its MLM head if asked for.
+
+    Raises:
+        InputError: as `pretrained.load_pretrained`.
+    """
+    overrides = {name: getattr(config, name) for name in ("dtype", "remat")}
+    if config.dropout is not None:
+        overrides |= {"hidden_dropout": config.dropout, "attention_dropout": config.dropout}
+    return load_pretrained(config.encoder, config.layers, mlm_head=mlm_head, **overrides)
+
+
+def adapt(
+    config: AdaptationConfig, texts: Sequence[str], path: Path
+) -> tuple[RunFolder, Trained, Path]:
+    """Trains masked language modelling on texts, or takes an interrupted run up.
+
+    Args:
+        config: what to train and how.
+        texts: what to learn from; a share of them chooses the best step.
+        path: the run folder.
+
+    Returns:
+        The run folder, what training gave, and the sentence-transformers folder of the adapted
+        encoder inside it.
+
+    Raises:
+        InputError: no text, a text of only white space, a `max_length` that the encoder does not
+            hold, and what `load_encoder`, `make_masking`, `create_run` and `train` refuse.
+    """
+    check_texts(texts)
+    encoder = load_encoder(config.model, mlm_head=True)
+    check_length(config.max_length, encoder)
+    known, dev = hold_out(texts, config.dev_share)
+    encoder = with_mlm_head(encoder)
+    if config.new_commands:
+        commands = frequent_commands(known, encoder.tokenizer, config.new_commands)
+        encoder = extend_vocabulary(encoder, commands)
+    task = MaskedTask(
+        encoder.config,
+        encoder.params,
+        tokenize(known, encoder.tokenizer, config.max_length),
+        _tokenize_some(dev, encoder, config.max_length),
+        make_masking(encoder.tokenizer, config.mask_rate, config.whole_words),
+    )
+    run = create_run(path, PACKAGE, config, fingerprint(texts))
+    trained = train(task, config.training, run)
+    params = jax.tree.map(np.asarray, restore_params(path))
+    params.pop("mlm_head")
+    sentence_encoder(encoder, params).save_pretrained(path / ENCODER)
+    return run, trained, path / ENCODER
+
+
+def sentence_encoder(
+    encoder: PretrainedBert, params: Params, pooling: Pooling = "mean"
+) -> SentenceEncoder:
+    """A trained encoder to use and to save: pooled, vectors of unit length.
+
+    Args:
+        encoder: whose architecture and tokenizer it is.
+        params: of `Bert`, without heads.
+        pooling: how a text becomes a vector.
+    """
+    length = min(MAX_LENGTH, encoder.config.max_positions)
+    modules = SentenceModules(pooling=pooling, normalize=True, max_length=length)
+    return SentenceEncoder(encoder.config, params, encoder.tokenizer, modules)
+
+
+def with_mlm_head(encoder: PretrainedBert) -> PretrainedBert:
+    """The encoder with the MLM head that training starts from (`start_mlm_head`)."""
+    params = encoder.params | {"mlm_head": start_mlm_head(encoder)}
+    return PretrainedBert(encoder.folder, encoder.config, params, encoder.tokenizer)
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Refuses no texts, and texts of only white space, by an `InputError`."""
+    if not texts:
+        raise InputError("there are no texts", "Give one or more.")
+    blank = next((i for i, text in enumerate(texts) if not text.strip()), None)
+    if blank is not None:
+        raise InputError(f"text {blank} is only white space", "Leave it out.")
+
+
+def check_length(max_length: int, encoder: PretrainedBert) -> None:
+    """Refuses texts longer than the encoder's positions, by an `InputError`."""
+    if not 3 <= max_length <= encoder.config.max_positions:
+        raise InputError(
+            f"max_length is {max_length}, the encoder has {encoder.config.max_positions} positions",
+            f"Give 3 to {encoder.config.max_positions}.",
+        )
+
+
+def _tokenize_some(texts: Sequence[str], encoder: PretrainedBert, max_length: int) -> TokenTable:
+    if not texts:
+        return TokenTable(np.zeros((0, 1), np.int32), np.zeros(0, np.int32))
+    return tokenize(texts, encoder.tokenizer, max_length)

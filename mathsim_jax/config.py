@@ -1,0 +1,211 @@
+"""Configurations of domain adaptation and fine-tuning, and their presets.
+
+Origin of the values of `paper`: (P) published, in the model card's section that is named; (A) the
+authors' code, here the defaults of the sentence-transformers version that it calls; (O) ours, where
+neither says.
+"""
+
+import dataclasses
+from typing import Literal
+
+from mathsim_jax.datasets.math_text import Extra
+from retrieval_jax.bert import Dtype, Pooling, Remat
+from retrieval_jax.errors import InputError
+from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.pretrained import DEFAULT_ENCODER
+from retrieval_jax.training import TrainingConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderConfig:
+    """The BERT that training starts from.
+
+    Attributes:
+        encoder: BERT or sentence-transformers folder, package or hub name.
+        layers: use only the first layers of it; None = all.
+        dtype: of the encoder's computation; bfloat16 on accelerators.
+        remat: what of a layer the backward pass recomputes, for memory (`BertConfig`).
+        dropout: replaces both of the encoder's dropout rates; None = as its folder says.
+    """
+
+    encoder: str = DEFAULT_ENCODER
+    layers: int | None = None
+    dtype: Dtype = "float32"
+    remat: Remat = "none"
+    dropout: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptationConfig:
+    """Domain adaptation: masked language modelling on texts.
+
+    Attributes:
+        model: the encoder to start from.
+        max_length: word pieces a text is cut to.
+        mask_rate: share of word pieces that are masked.
+        whole_words: mask all pieces of a word or none.
+        new_commands: LaTeX commands that become pieces of the vocabulary, at most.
+        dev_share: share of texts that are held out to choose the best step.
+        training: how it is trained.
+
+    Raises:
+        InputError: a share that is none.
+    """
+
+    model: EncoderConfig = EncoderConfig()
+    max_length: int = 128
+    mask_rate: float = 0.15
+    whole_words: bool = False
+    new_commands: int = 0
+    dev_share: float = 0.02
+    training: TrainingConfig = TrainingConfig(best_measure="log_likelihood")
+
+    def __post_init__(self) -> None:
+        """Refuses shares that are none."""
+        for name in ("mask_rate", "dev_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}", "Give a share below 1.")
+        if self.new_commands < 0:
+            raise InputError(f"new_commands is {self.new_commands}", "Give 0 or more.")
+
+
+@dataclasses.dataclass(frozen=True)
+class FineTuningConfig:
+    """Fine-tuning on pairs.
+
+    Attributes:
+        model: the encoder to start from.
+        pooling: how a text becomes a vector.
+        max_length: word pieces a text is cut to in training.
+        objective: "cosine": mean squared error between cosine and label; "contrastive": each
+            positive among the second texts of the batch, negatives are not used.
+        temperature: divides the cosine of the contrastive loss.
+        extra: sources of further pairs (`datasets.math_text.extra_pairs`).
+        extra_limit: positives taken of each at most.
+        german: train also on pairs whose second text is German, which language gives away.
+        training: how it is trained.
+
+    Raises:
+        InputError: a temperature that is not positive.
+    """
+
+    model: EncoderConfig = EncoderConfig()
+    pooling: Pooling = "mean"
+    max_length: int = 256
+    objective: Literal["cosine", "contrastive"] = "cosine"
+    temperature: float = 0.05
+    extra: tuple[Extra, ...] = ()
+    extra_limit: int | None = 200
+    german: bool = False
+    training: TrainingConfig = TrainingConfig(best_measure="Spearman")
+
+    def __post_init__(self) -> None:
+        """Refuses a temperature that is not positive."""
+        if self.temperature <= 0:
+            raise InputError(f"temperature is {self.temperature}", "Give a positive number.")
+
+
+# A fresh MLM head learns faster than the encoder below it may change.
+HEAD_RATE = ("^mlm_head/", 20.0)
+
+ADAPTATION_PRESETS: dict[str, AdaptationConfig] = {
+    "paper": AdaptationConfig(
+        model=EncoderConfig(
+            encoder="google-bert/bert-base-uncased",  # (O) "BERT-base"
+            dtype="bfloat16",  # (O)
+        ),
+        max_length=256,  # (P) intended use
+        mask_rate=0.15,  # (O) BERT's
+        training=TrainingConfig(  # (O) throughout
+            steps=100_000,
+            batch_size=256,
+            log_every=100,
+            evaluate_every=5000,
+            checkpoint_every=1000,
+            best_measure="log_likelihood",
+            optimizer=OptimizerConfig(learning_rate=5e-5),
+        ),
+    ),
+    "small": AdaptationConfig(
+        max_length=96,
+        training=TrainingConfig(
+            steps=120,
+            batch_size=24,
+            log_every=20,
+            evaluate_every=60,
+            checkpoint_every=60,
+            best_measure="log_likelihood",
+            optimizer=OptimizerConfig(learning_rate=2e-5, scaled=(HEAD_RATE,)),
+        ),
+    ),
+    "smoke": AdaptationConfig(
+        model=EncoderConfig(layers=1),
+        max_length=32,
+        new_commands=8,
+        training=TrainingConfig(
+            steps=4,
+            batch_size=16,
+            log_every=2,
+            evaluate_every=2,
+            checkpoint_every=2,
+            best_measure="log_likelihood",
+            optimizer=OptimizerConfig(learning_rate=2e-5, scaled=(HEAD_RATE,)),
+        ),
+    ),
+}
+
+# What is near the input changes little in a few steps, and is a third of their cost.
+LOWER_LAYERS = ("^embeddings/", "^encoder/layer_[01]/")
+
+FINE_TUNING_PRESETS: dict[str, FineTuningConfig] = {
+    "paper": FineTuningConfig(
+        model=EncoderConfig(
+            encoder="math-similarity/Bert-MLM_arXiv",  # (P) domain adaptation
+            dtype="bfloat16",  # (O)
+        ),
+        pooling="mean",  # (P) pooling
+        max_length=256,  # (P) intended use
+        objective="cosine",  # (P) fine-tuning
+        training=TrainingConfig(
+            steps=219_670,  # (P) 10 epochs of 351,472 pairs, from the authors' notebooks
+            batch_size=16,  # (P) the authors' notebooks
+            seed=1,  # (P) of the split, from the authors' notebooks
+            log_every=100,
+            evaluate_every=21_967,  # (O) once an epoch
+            checkpoint_every=2000,
+            best_measure="Spearman",
+            optimizer=OptimizerConfig(
+                learning_rate=2e-5,  # (A) "default"
+                warmup=10_000 / 219_670,  # (A) 10,000 steps
+                weight_decay=0.01,  # (A)
+                clip_norm=1.0,  # (A)
+            ),
+        ),
+    ),
+    "small": FineTuningConfig(
+        max_length=96,
+        training=TrainingConfig(
+            steps=20,
+            batch_size=16,
+            log_every=10,
+            evaluate_every=20,
+            checkpoint_every=20,
+            best_measure="Spearman",
+            optimizer=OptimizerConfig(learning_rate=3e-5, frozen=LOWER_LAYERS),
+        ),
+    ),
+    "smoke": FineTuningConfig(
+        model=EncoderConfig(layers=1),
+        max_length=32,
+        extra_limit=16,
+        training=TrainingConfig(
+            steps=4,
+            batch_size=16,
+            log_every=2,
+            evaluate_every=2,
+            checkpoint_every=2,
+            best_measure="Spearman",
+            optimizer=OptimizerConfig(learning_rate=2e-5),
+        ),
+    ),
+}

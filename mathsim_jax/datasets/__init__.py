@@ -1,0 +1,1 @@
+"""Mathematical texts and pairs of them: readers, cleaning, the published rule that labels pairs."""

@@ -1,0 +1,142 @@
+"""The table of similarity by hand-made scores; the whole chain on a tiny folder of data."""
+
+import json
+import lzma
+import sys
+
+import numpy as np
+import pytest
+
+from experiments.mathsim import adapt, finetune, make_pairs, table
+from experiments.report import table as markdown
+from mathsim_jax.datasets.pairs import Pairs
+from retrieval_jax.errors import InputError
+from tests.bert_folders import write_tiny_bert
+from tests.mathsim_jax.toy_pairs import FILLERS, SUBJECTS, toy_pairs
+
+
+def test_systems_are_compared_on_the_same_resamples():
+    pairs = toy_pairs(per_subject=6)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(1, len(pairs)))
+    good = pairs.labels + rng.normal(0, 0.2, (5, len(pairs)))
+    results = table.compare({"untouched": noise, "fine-tuned": good}, pairs, resamples=100)
+    assert results["systems"]["untouched"]["AP"]["sd"] == 0
+    tuned = results["systems"]["fine-tuned"]
+    assert tuned["Spearman"]["sd"] > 0
+    low, high = tuned["Spearman"]["interval_95"]
+    assert low < tuned["Spearman"]["mean"] < high
+    assert [(row["first"], row["second"], row["measure"]) for row in results["differences"]] == [
+        ("fine-tuned", "untouched", "Spearman"),
+        ("fine-tuned", "untouched", "AP"),
+    ]
+    assert all(row["interval_95"][0] > 0 for row in results["differences"])
+
+    record = {
+        "data": "toy",
+        "comparisons": {"all pairs": results},
+        "published": {"data": "titles", "Spearman": {"BERT + MLM + MP": 0.609}},
+    }
+    lines = markdown(json.loads(json.dumps(record))).splitlines()
+    assert lines[2].startswith(f"| all pairs: {pairs.summary} | Spearman | Pearson | AP |")
+    assert f"| untouched | {results['systems']['untouched']['Spearman']['mean']:.3f} |" in lines[4]
+    assert lines[7].startswith("- fine-tuned - untouched: Spearman +")
+    assert lines[-3:] == [
+        "| published, on titles | Spearman |",
+        "|---|---|",
+        "| BERT + MLM + MP | 0.609 |",
+    ]
+
+
+def write_rows(path, rows):
+    path.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+def abstract_rows(pairs: Pairs, prefix: str):
+    columns = (pairs.first, pairs.second, pairs.labels.tolist(), pairs.groups)
+    return [
+        {"seed": prefix + group, "anchor": first, "rec": second, "label": str(label)}
+        for first, second, label, group in zip(*columns, strict=True)
+    ]
+
+
+def run(module, monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, words)])
+    module.main()
+
+
+@pytest.mark.slow
+def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
+    encoder, data = tmp_path / "bert", tmp_path / "data"
+    data.mkdir()
+    write_tiny_bert(encoder, words=(*SUBJECTS, *FILLERS))
+    for index, split in enumerate(("train", "dev", "test")):
+        rows = abstract_rows(toy_pairs(seed=index), split)
+        write_rows(data / f"zbmath_abstract_pairs_{split}.jsonl.xz", rows)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(toy_pairs(seed=9).texts))
+    entries = [
+        {"id": str(i), "title": f"{s} {i}", "abstract": f"about the {s}", "topic": ["Mathematics"]}
+        for i, s in enumerate(SUBJECTS * 5)
+    ]
+    write_rows(data / "afp2020_titles.jsonl.xz", entries)
+    codes = [
+        {"code": f"{i}A{j}0", "parent": f"{i}Axx", "long_title": f"{s} {j}"}
+        for i, s in enumerate(SUBJECTS)
+        for j in range(4)
+    ]
+    write_rows(data / "msc2020_codes.jsonl.xz", codes)
+
+    tiny = ("--preset", "smoke", "--model.layers", "None", "--folder", data)
+    adapted, tuned, both = (tmp_path / name for name in ("adapted", "tuned", "both"))
+    start = ("--model.encoder", encoder)
+    run(adapt, monkeypatch, *tiny, *start, "--run", adapted, "--texts", texts)
+    seeds = ("--seeds", 0, 1, "--folds", 2, "--test-length", 32)
+    run(finetune, monkeypatch, *tiny, *start, *seeds, "--run", tuned)
+    choice = json.loads((tuned / "choice.json").read_text())
+    assert set(choice["measures"]) == {"untouched", *finetune.CANDIDATES}
+    assert choice["chosen"] in finetune.CANDIDATES
+    from_adapted = ("--model.encoder", adapted / "encoder", "--choice", tuned / "choice.json")
+    run(finetune, monkeypatch, *tiny, *from_adapted, *seeds, "--run", both)
+    assert json.loads((both / "choice.json").read_text())["chosen"] == choice["chosen"]
+
+    results = tmp_path / "results.json"
+    folders = ("--adapted", adapted / "encoder", "--finetuned", tuned, "--adapted-finetuned", both)
+    run(
+        table,
+        monkeypatch,
+        *("--untouched", encoder, *folders, "--folder", data),
+        *("--results", results, "--resamples", 50),
+    )
+    record = json.loads(results.read_text())
+    assert record["seeds"] == {
+        "untouched": 1,
+        "adapted": 1,
+        "fine-tuned": 2,
+        "adapted and fine-tuned": 2,
+    }
+    assert set(record["comparisons"]) == {"all pairs", "without German"}
+    assert "Spearman" in markdown(record)
+    assert "chosen: " in capsys.readouterr().out
+
+
+def test_pairs_are_made_of_a_table(tmp_path, monkeypatch, capsys):
+    rows = [f"{i},title {i},1{i % 3}A10 2{i % 2}B20" for i in range(30)]
+    (tmp_path / "titles.csv").write_text("id,title,msc\n" + "\n".join(rows) + "\n")
+    run(make_pairs, monkeypatch, "--titles", tmp_path / "titles.csv", "--output", tmp_path / "out")
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert card["made"]["positives"] == 60  # 6 classes of 5
+    assert sum(split["pairs"] for split in card["splits"].values()) == 120
+    assert "train: 96 pairs" in capsys.readouterr().out
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"experiments\.mathsim\.adapt"):
+        table.encoder_folders(table.Command(adapted=tmp_path / "absent"))
+    with pytest.raises(InputError, match="seed_0/encoder"):
+        table.encoder_folders(table.Command(adapted=tmp_path, finetuned=tmp_path))
+    with pytest.raises(InputError, match="no such file"):
+        finetune.read_choice(tmp_path / "choice.json")
+    (tmp_path / "choice.json").write_text('{"fields": 3}')
+    with pytest.raises(InputError, match="holds no choice"):
+        finetune.read_choice(tmp_path / "choice.json")

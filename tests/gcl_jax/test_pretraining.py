@@ -1,0 +1,148 @@
+"""From trees to a run folder, a store and answers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import gcl_jax
+from gcl_jax.config import PRESETS, Config, DataConfig, ModelConfig
+from gcl_jax.datasets.ntcir12 import JudgedFormulas
+from gcl_jax.embeddings import NodeEmbeddingConfig
+from gcl_jax.inference import distinct_ids, parse_all
+from gcl_jax.pretraining import choose_formulas, dev_set, model_vocabulary
+from gcl_jax.scoring import document_vectors, query_vectors, scores
+from retrieval_jax.config import from_dict, to_dict
+from retrieval_jax.errors import InputError
+from tests.gcl_jax.toy_graphs import random_formulas
+
+LATEX = (r"x^2+y^2=z^2", r"\frac{a}{b+c}", r"a+b", r"\sqrt{x}", "x", r"\sum_{i=1}^n i", r"e^{i\pi}")
+
+
+def toy_config(**model):
+    smoke = PRESETS["smoke"]
+    return dataclasses.replace(
+        smoke,
+        data=DataConfig(min_count=1),
+        model=ModelConfig(**{"hidden": 8, "dim": 16, "depth": 2, **model}),
+        training=dataclasses.replace(smoke.training, batch_size=8, steps=2),
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "gcl"
+    formulas = parse_all(LATEX * 2 + tuple(rf"{a}+{b}" for a in "xyz" for b in "uvw"))
+    run_, trained = gcl_jax.pretrain(toy_config(), formulas, path, show_progress=False)
+    assert trained.step == 2
+    return run_.path
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_come_back_from_json(name):
+    config = PRESETS[name]
+    assert from_dict(Config, to_dict(config)) == config
+
+
+def test_what_is_trained_on_is_small_and_different():
+    formulas = parse_all(LATEX * 2)
+    chosen = choose_formulas(formulas, toy_config())
+    assert chosen.ids == tuple(map(str, range(len(LATEX))))
+    tiny = dataclasses.replace(toy_config(), data=DataConfig(max_nodes=3))
+    assert choose_formulas(formulas, tiny).ids == ("4",)  # x and its end
+    with pytest.raises(InputError, match="none of 14 formulas"):
+        choose_formulas(formulas, dataclasses.replace(tiny, data=DataConfig(max_nodes=1)))
+
+
+def test_vectors_of_a_run(run):
+    searcher = gcl_jax.load(run)
+    vectors = searcher.encode(list(LATEX))
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    alone = searcher.encode([LATEX[1]])[0]
+    np.testing.assert_allclose(alone, vectors[1], atol=1e-5)
+    np.testing.assert_array_equal(searcher.encode_documents(list(LATEX)), vectors)
+    assert gcl_jax.load(run).fingerprint == searcher.fingerprint
+    assert gcl_jax.load(run, slt_weight=0.3).fingerprint != searcher.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("formulas", "message"),
+    [([], "none"), ("x", "'x'"), (["x", r"\frac{a"], "formula 1"), ([""], "formula 0")],
+)
+def test_what_is_no_formula_is_refused(run, formulas, message):
+    with pytest.raises(InputError, match=message):
+        gcl_jax.load(run).encode(formulas)
+
+
+def test_a_collection_is_indexed_and_searched(run, tmp_path):
+    file = tmp_path / "formulas.txt"
+    file.write_text("\n".join([*LATEX, r"\frac{", LATEX[1]]))
+    store = tmp_path / "store"
+    searcher = gcl_jax.index(file, run, store, tmp_path / "data")
+    assert searcher.store is not None
+    assert len(searcher.store) == len(LATEX) + 1  # the duplicate is kept, what is broken is not
+    found = gcl_jax.load(run, store).search(r"\frac{a}{b+c}", k=3)
+    assert [row.id for row in found[:2]] == ["2", "9"]
+    assert {row.formula for row in found[:2]} == {LATEX[1]}
+    assert found[0].score == pytest.approx(1, abs=1e-5)
+    assert found == searcher.search(r"\frac{a}{b+c}", k=3)
+    with pytest.raises(InputError, match=r"was made by encoder .*, not "):
+        gcl_jax.load(run, store, slt_weight=0.2)
+    with pytest.raises(InputError, match="no collection"):
+        gcl_jax.load(run).search("x")
+    with pytest.raises(InputError, match="k is 0"):
+        searcher.search("x", k=0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"encoder": "gin", "output": 4},
+        {"layout": "opt", "document_exponent": 0.6, "output": 20},
+        {"features": "fasttext", "layout": "slt"},
+    ],
+)
+def test_every_setting_trains_loads_and_searches(tmp_path, model):
+    embeddings = NodeEmbeddingConfig(dim=4, epochs=1, buckets=100)
+    config = dataclasses.replace(toy_config(**model), embeddings=embeddings)
+    gcl_jax.pretrain(config, parse_all(LATEX * 2 + ("a-b", "c")), tmp_path / "run", None, False)
+    file = tmp_path / "formulas.txt"
+    file.write_text("\n".join(LATEX))
+    searcher = gcl_jax.index(file, tmp_path / "run", tmp_path / "store", tmp_path / "data")
+    found = searcher.search(LATEX[0], k=3)
+    documents = searcher.encode_documents(list(LATEX))
+    expected = np.sort(searcher.encode([LATEX[0]])[0] @ documents.T)[::-1][:3]
+    np.testing.assert_allclose([row.score for row in found], expected, atol=1e-5)
+    itself = next((row.score for row in found if row.id == "1"), None)
+    assert itself is None or itself == pytest.approx(1, abs=1e-4)
+
+
+def test_judgements_of_odd_topics_choose(tmp_path):
+    pool = random_formulas(6, 1)
+    queries = dataclasses.replace(pool.subset([0, 1]), ids=("q-1", "q-2"))
+    qrels = {"q-1": {"f0": 4, "f1": 0, "f2": 1, "f3": 0}, "q-2": {"f1": 0, "f2": 4}}
+    judged = JudgedFormulas(pool, np.ones(6, bool), queries, qrels, {})
+    config = toy_config()
+    dev = dev_set(judged, model_vocabulary(pool, config), config)
+    ideal = np.array([[4, 0, 3, 0, 0, 0], [9, 9, 0, 0, 0, 0]], np.float32)
+    assert dev.measures(ideal) == {"partial": 1.0, "full": 1.0, "mean": 1.0}
+    worst = -ideal
+    assert dev.measures(worst)["mean"] == 0
+
+
+def test_the_score_is_a_cosine_times_a_power_of_the_lengths():
+    query = {"slt": np.array([[3.0, 4.0]]), "opt": np.array([[0.0, 2.0]])}
+    document = {"slt": np.array([[6.0, 8.0], [0.0, 0.0]]), "opt": np.array([[2.0, 0.0], [0, 8]])}
+    np.testing.assert_allclose(scores(query, document), [[0.5, 0.5]], rtol=1e-6)
+    np.testing.assert_allclose(scores(query, document, 1.0, 0.8), [[0.8, 0.2]], rtol=1e-6)
+    # The length of a document against the query's, to the power .5.
+    expected = [[0.5 * 2**0.5, 0.5 * 4**0.5]]
+    np.testing.assert_allclose(scores(query, document, 0.5), expected, rtol=1e-6)
+    same = query_vectors(query), document_vectors(query)
+    np.testing.assert_array_equal(*same)
+    with pytest.raises(InputError, match="slt_weight"):
+        scores(query, document, 1.0, 2.0)
+
+
+def test_ids_that_occur_again_get_a_number():
+    assert distinct_ids(["a", "b", "a", "", "a#2", "a"]) == ["a", "b", "a#3", "#1", "a#2", "a#4"]

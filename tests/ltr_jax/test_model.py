@@ -1,0 +1,172 @@
+"""The ranker's formulas against plain NumPy; the split first layer against the unsplit one."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ltr_jax.config import PRESETS, ModelConfig
+from ltr_jax.data import feature_table
+from ltr_jax.model import DOCUMENT, QUERY, PooledConvolution, Ranker, init_params
+from retrieval_jax.packing import place
+from retrieval_jax.word_vectors import WordVectors
+
+WORDS = WordVectors(
+    tuple("abcdefgh"), np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+)
+LISTS = [list("abcdefg"), list("ab"), [], list("hgfe"), list("xax"), list("ccccc")]
+
+
+def packed(lists, window, vectors=WORDS, width=16):
+    table = feature_table(lists, vectors, window, 10)
+    placement = place(table.table.lengths, width)
+    return table.pack(np.arange(len(lists)), placement.num_rows + 1, placement, width)
+
+
+def pooled_by_hand(lists, kernel, bias, vectors=WORDS):
+    """c of each text, window by window; a text shorter than a window is filled with zeros."""
+    window = len(kernel)
+    pooled = []
+    for names in lists:
+        known = vectors.lookup([name for name in names if name in vectors.vocabulary])
+        if len(known) == 0:
+            pooled.append(np.zeros(len(bias)))
+            continue
+        spare = max(window - len(known), 0)
+        known = np.concatenate([known, np.zeros((spare, known.shape[1]))])
+        windows = [known[i : i + window] for i in range(len(known) - window + 1)]
+        pooled.append(np.mean([np.tanh(np.tensordot(w, kernel) + bias) for w in windows], axis=0))
+    return np.array(pooled)
+
+
+@pytest.mark.parametrize("window", [1, 2, 4])
+def test_the_convolution_is_that_of_the_paper(window):
+    module = PooledConvolution(3, window)
+    vectors, windows = packed(LISTS, window)
+    params = module.init(jax.random.key(0), vectors, windows, len(LISTS))["params"]
+    params = {"kernel": params["kernel"], "bias": jnp.array([0.1, -0.2, 0.3])}
+    outputs = module.apply({"params": params}, vectors, windows, len(LISTS))
+    expected = pooled_by_hand(LISTS, np.asarray(params["kernel"]), np.asarray(params["bias"]))
+    np.testing.assert_allclose(outputs, expected, atol=1e-6)
+    np.testing.assert_array_equal(outputs[2], 0)  # a text without words
+
+
+def test_the_order_of_categories_does_not_count():
+    module = PooledConvolution(3, 1)
+    there, back = packed(LISTS, 1), packed([names[::-1] for names in LISTS], 1)
+    params = module.init(jax.random.key(0), *there, len(LISTS))
+    outputs = [module.apply(params, *rows, len(LISTS)) for rows in (there, back)]
+    np.testing.assert_allclose(*outputs, atol=1e-6)
+
+
+CONFIG = ModelConfig(filters=6, category_filters=4, layers=3, hidden=10, dropout=0.0)
+
+
+def toy_ranker(**changes):
+    model = Ranker(dataclasses.replace(CONFIG, **changes))
+    init = jax.jit(lambda key: init_params(model, key, {"words": 5, "categories": 5}))
+    params = init(jax.random.key(1))
+    # Biases start at zero: other values show where they belong.
+    keys = iter(jax.random.split(jax.random.key(2), 99))
+    return model, jax.tree.map(
+        lambda leaf: leaf if leaf.ndim > 1 else jax.random.normal(next(keys), leaf.shape), params
+    )
+
+
+def encoded(model, params, side, lists):
+    features = [packed(lists, model.config.window), packed(lists, 1)]
+    apply = jax.jit(functools.partial(model.apply, method=Ranker.encode), static_argnums=(1, 3))
+    return apply({"params": params}, side, features, len(lists))
+
+
+@pytest.mark.parametrize(("activation", "layers"), [("tanh", 4), ("relu", 1)])
+def test_the_split_first_layer_equals_a_perceptron_on_pairs(activation, layers):
+    model, params = toy_ranker(activation=activation, layers=layers)
+    lists = {QUERY: LISTS[:3], DOCUMENT: LISTS[1:]}
+    halves = [encoded(model, params, side, of_side) for side, of_side in lists.items()]
+    scores = np.asarray(model.apply({"params": params}, *halves, method=Ranker.score_all))
+
+    values = jax.tree.map(np.asarray, params)
+    activate = np.tanh if activation == "tanh" else lambda x: np.maximum(x, 0)
+    first = np.concatenate([values["query_half"]["kernel"], values["document_half"]["kernel"]])
+    for i, query in enumerate(lists[QUERY]):
+        for j, document in enumerate(lists[DOCUMENT]):
+            parts = []  # [c_q ; c_q^cat ; c_d ; c_d^cat]
+            for side, text in ((QUERY, query), (DOCUMENT, document)):
+                for kind in ("words", "categories"):
+                    convolution = values[f"{side}_{kind}"]
+                    parts.append(pooled_by_hand([text], convolution["kernel"], convolution["bias"]))
+            hidden = activate(np.concatenate(parts, 1)[0] @ first + values["query_half"]["bias"])
+            for layer in range(layers - 1):
+                dense = values[f"layers_{layer}"]
+                hidden = activate(hidden @ dense["kernel"] + dense["bias"])
+            expected = hidden @ values["output"]["kernel"] + values["output"]["bias"]
+            assert scores[i, j] == pytest.approx(expected[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("interaction", ["sum", "product"])
+def test_all_pairs_score_as_pairs_do(interaction, layers):
+    model, params = toy_ranker(interaction=interaction, layers=layers, dropout=0.5)
+    halves = encoded(model, params, QUERY, LISTS), encoded(model, params, DOCUMENT, LISTS[:4])
+    for deterministic in (True, False):
+        grid, pairs = (
+            model.apply(
+                {"params": params},
+                *sides,
+                deterministic,
+                method=method,
+                rngs={"dropout": jax.random.key(3)},
+            )
+            for method, sides in (
+                (Ranker.score_all, halves),
+                (Ranker.score, (halves[0][:, None], halves[1][None])),
+            )
+        )
+        np.testing.assert_allclose(grid, pairs, atol=1e-5)
+
+
+def test_dropout_is_the_same_for_all_documents_of_a_query():
+    model, params = toy_ranker(dropout=0.5)
+    halves = encoded(model, params, QUERY, LISTS)[:, None], jnp.zeros((1, 7, 10))
+    scores = model.apply(
+        {"params": params},
+        *halves,
+        False,
+        method=Ranker.score,
+        rngs={"dropout": jax.random.key(3)},
+    )
+    np.testing.assert_allclose(scores, jnp.broadcast_to(scores[:, :1], scores.shape), atol=1e-6)
+    assert np.std(scores[:, 0]) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("features", "widths"), [("text", (6, 0)), ("meta", (0, 4)), ("text+meta", (6, 4))]
+)
+def test_features_decide_what_there_is(features, widths):
+    model = Ranker(dataclasses.replace(CONFIG, features=features))
+    params = jax.eval_shape(
+        lambda: init_params(model, jax.random.key(0), {"words": 5, "categories": 5})
+    )
+    assert params["document_half"]["kernel"].shape == (sum(widths), 10)
+    assert ("query_words" in params, "query_categories" in params) == tuple(map(bool, widths))
+
+
+@pytest.mark.parametrize(
+    ("preset", "layers", "hidden"), [("paper", 4, 1600), ("paper-patents", 2, 3200)]
+)
+def test_published_shapes(preset, layers, hidden):
+    config = PRESETS[preset].model
+    shapes = jax.eval_shape(
+        lambda: init_params(Ranker(config), jax.random.key(0), {"words": 100, "categories": 30})
+    )
+    assert shapes["document_words"]["kernel"].shape == (4, 100, config.filters)
+    assert shapes["query_categories"]["kernel"].shape == (1, 30, config.category_filters)
+    squares = [name for name in shapes if name.startswith("layers_")]
+    assert len(squares) == layers - 1
+    assert all(shapes[name]["kernel"].shape == (hidden, hidden) for name in squares)
+    assert shapes["output"]["kernel"].shape == (hidden, 1)
+    assert "bias" not in shapes["document_half"]

@@ -1,0 +1,121 @@
+"""From a collection to a run folder and back: training, resume, raw strings, refusals."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+import ltr_jax
+from ltr_jax.evaluation import evaluate_levels
+from ltr_jax.training import train_ranker
+from retrieval_jax.errors import InputError
+from retrieval_jax.logs import read_metrics
+from tests.ltr_jax.toy_collection import toy_collection, toy_config, toy_vectors
+
+COLLECTION = toy_collection()
+CONFIG = toy_config(objective="in_batch", interaction="product", layers=1, steps=80)
+DOCUMENTS, QUERIES = COLLECTION.documents, COLLECTION.queries
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "first"
+    return train_ranker(CONFIG, COLLECTION, toy_vectors, path)
+
+
+def test_training_learns_the_topics(trained):
+    run, result = trained
+    assert result.best["nDCG"] > 0.75
+    ranker = ltr_jax.load(run.path)
+    answers = ranker.rank(
+        "qtopic3 qfiller1", [f"dtopic{i} dfiller2" for i in range(8)], k=3, query_categories=["c3"]
+    )
+    assert answers[0].position == 3
+    assert len(answers) == 3
+    scores = [answer.score for answer in answers]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_loaded_ranker_has_the_measure_of_its_best_step(trained):
+    run, result = trained
+    dev = COLLECTION.splits["dev"]
+    ranking = ltr_jax.load(run.path).rank_candidates(QUERIES, DOCUMENTS, dev.candidates)
+    assert evaluate_levels(ranking, dev, (40,))[40].mean == pytest.approx(result.best, abs=1e-6)
+    # The same by raw strings, one query at a time.
+    query = dev.query_ids[0]
+    row, documents = QUERIES.index[query], dev.candidates[query]
+    rows = [DOCUMENTS.index[document] for document in documents]
+    scores = ltr_jax.load(run.path).score(
+        QUERIES.texts[row],
+        [DOCUMENTS.texts[r] for r in rows],
+        QUERIES.categories[row],
+        [DOCUMENTS.categories[r] for r in rows],
+    )
+    np.testing.assert_allclose(scores, [ranking[query][d] for d in documents], atol=1e-5)
+
+
+def test_texts_without_words_or_categories_have_a_score(trained):
+    ranker = ltr_jax.load(trained[0].path)
+    documents = ["", "unknown words only", "dtopic1", "dtopic1"]
+    scores = ranker.score("qtopic1", documents, [], [[], ["no such category"], [], ["c1"]])
+    assert np.isfinite(scores).all()
+    assert scores[0] == scores[1]
+    assert scores[2] != scores[3]
+    assert np.isfinite(ranker.score("", documents)).all()
+
+
+@pytest.mark.parametrize("documents", [[], "a text", ["a", 3]])
+def test_what_is_no_list_of_texts_is_refused(trained, documents):
+    with pytest.raises(InputError, match="document texts"):
+        ltr_jax.load(trained[0].path).score("qtopic1", documents)
+
+
+def test_wrong_categories_and_languages_are_refused(trained):
+    ranker = ltr_jax.load(trained[0].path)
+    with pytest.raises(InputError, match="document_categories: 1 for 2 texts"):
+        ranker.score("q", ["a", "b"], [], [["c1"]])
+    with pytest.raises(InputError, match="query_categories"):
+        ranker.score("q", ["a"], "c1")
+    with pytest.raises(InputError, match="a side 'left'"):
+        ranker.encode("left", ["a"])
+    french = dataclasses.replace(DOCUMENTS, language="fr")
+    with pytest.raises(InputError, match="document texts are in 'fr', the ranker's in 'de'"):
+        ranker.rank_candidates(QUERIES, french, {})
+
+
+def test_a_finished_run_is_not_trained_again_and_keeps_its_vectors(trained):
+    run, result = trained
+
+    def never():
+        raise AssertionError("the run has its vectors")
+
+    _, again = train_ranker(CONFIG, COLLECTION, never, run.path)
+    assert (again.step, again.best_step) == (result.step, result.best_step)
+    with pytest.raises(InputError, match="data fingerprint"):
+        train_ranker(CONFIG, toy_collection(5), never, run.path)
+
+
+def test_the_published_objective_and_epochs(tmp_path):
+    config = toy_config("meta", activation="relu")
+    config = dataclasses.replace(config, epochs=2)
+    run, result = train_ranker(config, COLLECTION, toy_vectors, tmp_path / "run")
+    assert result.step == 2 * 3  # 48 queries, 16 a batch
+    entries = read_metrics(run.path)
+    assert [entry["step"] for entry in entries if entry["kind"] == "dev"] == [3, 6]
+    assert all(np.isfinite(entry["loss"]) for entry in entries if entry["kind"] == "train")
+    assert ltr_jax.load(run.path).score("qtopic1", ["dtopic1"]).shape == (1,)
+
+
+def test_a_language_without_tokenizer_is_refused(tmp_path):
+    documents = dataclasses.replace(DOCUMENTS, language="zz")
+    collection = dataclasses.replace(COLLECTION, documents=documents)
+    with pytest.raises(InputError, match="no tokenizer for the language 'zz'"):
+        train_ranker(toy_config(), collection, toy_vectors, tmp_path / "run")
+
+
+def test_damaged_vectors_of_a_run_are_named(trained, tmp_path):
+    shutil.copytree(trained[0].path, tmp_path / "run")
+    (tmp_path / "run" / "vectors" / "query.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(InputError, match=r"query\.safetensors"):
+        ltr_jax.load(tmp_path / "run")

@@ -1,0 +1,132 @@
+"""From pairs to a folder that tells them apart: both objectives, cross-validation, refusals."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mathsim_jax
+from mathsim_jax.datasets.pairs import Pairs
+from mathsim_jax.evaluation import pair_measures
+from mathsim_jax.fine_tuning import (
+    cross_validate,
+    fine_tune,
+    load_encoder,
+    make_task,
+    score_pairs,
+    training_pairs,
+)
+from retrieval_jax.bert import Bert, pool
+from retrieval_jax.errors import InputError
+from retrieval_jax.losses import l2_normalize
+from retrieval_jax.sharding import MeshConfig, make_mesh
+from retrieval_jax.training import train
+from tests.bert_folders import write_tiny_bert
+from tests.mathsim_jax.toy_pairs import FILLERS, SUBJECTS, fine_tuning_config, toy_pairs
+
+PAIRS, DEV = toy_pairs(), toy_pairs(seed=50, per_subject=8)
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    write_tiny_bert(folder, words=(*SUBJECTS, *FILLERS))
+    return str(folder)
+
+
+@pytest.mark.parametrize("objective", ["cosine", "contrastive"])
+def test_training_tells_pairs_apart_and_the_folder_does_so_too(encoder_folder, tmp_path, objective):
+    config = fine_tuning_config(encoder_folder, objective=objective)
+    untouched = score_pairs(config, load_encoder(config.model), DEV, 16)
+    before = pair_measures(untouched, DEV.labels)
+    run, trained, folder = fine_tune(config, PAIRS, DEV, tmp_path / "run")
+    assert before["AP"] < 0.8
+    assert trained.best["AP"] > 0.85
+    assert trained.best["Spearman"] > before["Spearman"] + 0.1
+    # What is exported is the best step.
+    tuned = dataclasses.replace(config.model, encoder=str(folder))
+    scores = score_pairs(config, load_encoder(tuned), DEV, 16)
+    assert pair_measures(scores, DEV.labels) == pytest.approx(trained.best, abs=1e-5)
+    encoder = mathsim_jax.SentenceEncoder.from_pretrained(folder)
+    first, second = (encoder.encode(list(part)) for part in (DEV.first, DEV.second))
+    np.testing.assert_allclose((first * second).sum(axis=1), scores, atol=1e-5)
+    assert run.read_json("card.json") == {}
+
+
+def test_the_cosine_objective_is_the_squared_error_of_each_pair(encoder_folder):
+    config = fine_tuning_config(encoder_folder)
+    encoder = load_encoder(config.model)
+    task = make_task(config, encoder, PAIRS, None)
+    params = task.warm_start()
+    batch = {name: jnp.asarray(array) for name, array in next(task.batches(16, 0)).items()}
+    loss, metrics = task.loss(params, batch, jax.random.key(0), True)
+    hidden = Bert(encoder.config).apply(
+        {"params": params},
+        batch["input_ids"],
+        batch["attention_mask"],
+        position_ids=batch["position_ids"],
+    )
+    unit = np.asarray(l2_normalize(pool(hidden, batch["attention_mask"], "mean", 32)))
+    cosine = (unit[batch["first"]] * unit[batch["second"]]).sum(axis=1)
+    expected = np.mean((cosine - np.asarray(batch["labels"])) ** 2)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    assert metrics == {}
+    assert task.inseparable is None
+    assert task.evaluate(params) == {}
+
+
+def test_contrastive_takes_positives_and_masks_their_group(encoder_folder):
+    config = fine_tuning_config(encoder_folder, objective="contrastive", temperature=1.0)
+    encoder = load_encoder(config.model)
+    task = make_task(config, encoder, PAIRS, None)
+    assert "negatives" in str(task.inseparable)
+    batch = {name: jnp.asarray(array) for name, array in next(task.batches(16, 0)).items()}
+    assert np.asarray(batch["labels"]).all()
+    # All of one group: nothing is a negative of anything.
+    same = batch | {"groups": jnp.zeros_like(batch["groups"])}
+    loss, _ = task.loss(task.warm_start(), same, jax.random.key(0), False)
+    np.testing.assert_allclose(loss, 0, atol=1e-6)
+    assert task.loss(task.warm_start(), batch, jax.random.key(0), False)[0] > 0.5
+
+
+def test_one_device_and_a_mesh_train_alike(encoder_folder):
+    config = fine_tuning_config(encoder_folder, steps=3)
+    encoder = load_encoder(config.model)
+    params = []
+    for devices, mesh in ((1, MeshConfig()), (8, MeshConfig(data=4, model=2, fsdp_mib=0.001))):
+        task = make_task(config, encoder, PAIRS, None)
+        training = dataclasses.replace(config.training, mesh=mesh)
+        on = make_mesh(mesh, jax.devices()[:devices])
+        params.append(train(task, training, mesh=on, show_progress=False).params)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-4), *params)
+
+
+def test_cross_validation_scores_each_pair_by_a_stranger(encoder_folder):
+    config = fine_tuning_config(encoder_folder)
+    scores = cross_validate(config, PAIRS, 2, None, test_length=16)
+    assert scores.shape == (len(PAIRS),)
+    assert pair_measures(scores, PAIRS.labels)["AP"] > 0.9
+
+
+def test_german_is_left_out_and_extra_pairs_need_a_folder(encoder_folder):
+    german = "In der Arbeit wird das Problem mit der Methode von Hilbert und auch nicht so gelöst"
+    pairs = Pairs(
+        ("a", "b", "c"), ("a text", "another", german), np.array([1, 0, 0], np.int32), ("x",) * 3
+    )
+    config = fine_tuning_config(encoder_folder)
+    assert training_pairs(config, pairs, None).second == ("a text", "another")
+    kept = dataclasses.replace(config, german=True)
+    assert training_pairs(kept, pairs, None).second == pairs.second
+    with pytest.raises(InputError, match="extra pairs"):
+        training_pairs(dataclasses.replace(config, extra=("afp",)), pairs, None)
+    with pytest.raises(InputError, match="no negative pair"):
+        training_pairs(config, pairs.take(np.array([0, 2])), None)
+
+
+@pytest.mark.parametrize("length", [2, 65])
+def test_a_length_without_positions_is_refused(encoder_folder, length):
+    config = dataclasses.replace(fine_tuning_config(encoder_folder), max_length=length)
+    with pytest.raises(InputError, match="64 positions"):
+        make_task(config, load_encoder(config.model), PAIRS, None)

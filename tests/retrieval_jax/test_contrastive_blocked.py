@@ -1,0 +1,95 @@
+"""The blocked contrastive loss equals the plain one, in value and gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from retrieval_jax.contrastive_blocked import blocked_contrastive_loss
+from retrieval_jax.losses import contrastive_loss_from_embeddings
+from retrieval_jax.sharding import DATA, MeshConfig, make_mesh
+
+
+def pairs(n, dim=8, seed=0):
+    rng = np.random.default_rng(seed)
+    first = rng.normal(size=(n, dim)).astype(np.float32)
+    return jnp.asarray(first), jnp.asarray(first + rng.normal(size=(n, dim)).astype(np.float32))
+
+
+def plain(queries, candidates, temperature, ids):
+    return contrastive_loss_from_embeddings(
+        queries, candidates, temperature, query_ids=ids, candidate_ids=ids, symmetric=True
+    )
+
+
+@pytest.mark.parametrize(("n", "block", "lanes"), [(24, 8, 1), (21, 8, 1), (24, 5, 4), (24, 99, 2)])
+@pytest.mark.parametrize("temperature", [0.03, 0.5])
+def test_equals_the_plain_loss_and_gradient(n, block, lanes, temperature):
+    queries, candidates = pairs(n)
+    ids = jnp.asarray(np.random.default_rng(1).integers(0, n // 2, n))  # many are equal
+    expected = jax.value_and_grad(plain, (0, 1))(queries, candidates, temperature, ids)
+    got = jax.value_and_grad(blocked_contrastive_loss, (0, 1))(
+        queries, candidates, temperature, ids, block, lanes
+    )
+    for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
+
+
+def test_without_ids_all_pairs_are_negatives_of_each_other():
+    queries, candidates = pairs(16)
+    expected = contrastive_loss_from_embeddings(queries, candidates, 0.1, symmetric=True)
+    got = blocked_contrastive_loss(queries, candidates, 0.1, block_size=4)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_opposite_and_equal_vectors_stay_finite():
+    queries = jnp.eye(4)
+    value, gradients = jax.value_and_grad(blocked_contrastive_loss, (0, 1))(
+        queries, -queries, 0.025, block_size=2
+    )
+    np.testing.assert_allclose(value, 40 + np.log(3 + np.exp(-40)), rtol=1e-6)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+    # With one pair, or equal ids alone, there is no negative, so nothing to lose.
+    for ids in (None, jnp.zeros(4, jnp.int32)):
+        n = 1 if ids is None else 4
+        value, gradients = jax.value_and_grad(blocked_contrastive_loss, (0, 1))(
+            queries[:n], -queries[:n], 0.1, ids
+        )
+        assert value == 0
+        assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_devices_compute_what_one_does():
+    mesh = make_mesh(MeshConfig())
+    queries, candidates = pairs(32)
+    loss = jax.value_and_grad(
+        lambda q, c, lanes: blocked_contrastive_loss(q, c, 0.05, None, 4, lanes), (0, 1)
+    )
+    expected = loss(queries, candidates, 1)
+    split = NamedSharding(mesh, PartitionSpec(DATA))
+    placed = [jax.device_put(x, split) for x in (queries, candidates)]
+    got = jax.jit(loss, static_argnums=2)(*placed, mesh.shape[DATA])
+    for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_memory_grows_with_the_batch_not_its_square():
+    def temporary(n):
+        shape = jax.ShapeDtypeStruct((n, 128), jnp.float32)
+        step = jax.jit(jax.grad(lambda q, c: blocked_contrastive_loss(q, c, 0.05), (0, 1)))
+        return step.lower(shape, shape).compile().memory_analysis().temp_size_in_bytes
+
+    mib = 2**20
+    assert temporary(16_384) < 200 * mib
+    assert temporary(65_536) < 1024 * mib
+
+
+@pytest.mark.parametrize(
+    ("shapes", "temperature", "lanes"),
+    [(((4, 2), (3, 2)), 0.1, 1), (((4, 2), (4, 2)), 0.01, 1), (((4, 2), (4, 2)), 0.1, 3)],
+)
+def test_what_cannot_be_computed_is_refused(shapes, temperature, lanes):
+    arrays = [jnp.ones(shape) for shape in shapes]
+    with pytest.raises(ValueError, match=r"pairs of|temperature"):
+        blocked_contrastive_loss(*arrays, temperature, lanes=lanes)
