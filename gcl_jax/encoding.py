@@ -8,7 +8,7 @@ import numpy as np
 
 from gcl_jax.config import DataConfig
 from gcl_jax.data import Formulas
-from gcl_jax.graphs import GraphTable, Graphs, Vocabulary, index_forest, make_graphs, pack
+from gcl_jax.graphs import Graphs, GraphTable, Vocabulary, index_forest, make_graphs, pack
 from gcl_jax.model import LAYOUTS, FormulaEncoder
 from retrieval_jax.params import Params
 

@@ -8,7 +8,7 @@ children is a sum over sorted segments.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from gcl_jax.formulas.trees import split_label
 from retrieval_jax.errors import InputError
 
 PADDING, MASK, UNKNOWN = 0, 1, 2
-"""Ids that stand for no symbol: of filler nodes and absent edges, of masked ones, of unknown ones."""
+"""Ids without a symbol: of filler nodes and absent edges, of masked ones, of unknown ones."""
 
 RESERVED = ("", "<mask>", "<unknown>")
 
@@ -329,7 +329,8 @@ def max_by_graph(states: jax.Array, graphs: Graphs) -> jax.Array:
 def softmax_by_graph(logits: jax.Array, graphs: Graphs) -> jax.Array:
     """Softmax of `[nodes]` over the living nodes of each graph."""
     alive = jnp.where(graphs.alive, logits, -1e9)
-    weights = jraph.segment_softmax(alive, graphs.graphs, graphs.num_graphs + 1, True)
+    size = graphs.num_graphs + 1
+    weights: Any = jraph.segment_softmax(alive, graphs.graphs, size, True)
     return jnp.where(graphs.alive, weights, 0.0)
 
 

@@ -6,6 +6,7 @@ written by hand, goes over the tiles once more.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +54,8 @@ def blocked_contrastive_loss(
     ids = jnp.arange(n, dtype=jnp.int32) if ids is None else ids.astype(jnp.int32)
     queries, candidates = l2_normalize(queries), l2_normalize(candidates)
     positives = jnp.sum(queries * candidates, axis=1) / temperature  # [n]
-    negatives = _log_sums(queries, candidates, ids, temperature, min(block_size, n), lanes)
+    block_size = min(block_size, n)
+    negatives: Any = _log_sums(queries, candidates, ids, temperature, block_size, lanes)
     both = [jnp.logaddexp(positives, negative) - positives for negative in negatives]
     return (jnp.mean(both[0]) + jnp.mean(both[1])) / 2
 
@@ -88,12 +90,25 @@ def _log_sums(
     )
 
 
-def _log_sums_forward(queries, candidates, ids, temperature, block_size, lanes):
-    sums = _log_sums(queries, candidates, ids, temperature, block_size, lanes)
+def _log_sums_forward(
+    queries: jax.Array,
+    candidates: jax.Array,
+    ids: jax.Array,
+    temperature: float,
+    block_size: int,
+    lanes: int,
+) -> tuple[Any, tuple[jax.Array, ...]]:
+    sums: Any = _log_sums(queries, candidates, ids, temperature, block_size, lanes)
     return sums, (queries, candidates, ids, *sums)
 
 
-def _log_sums_backward(temperature, block_size, lanes, saved, gradients):
+def _log_sums_backward(
+    temperature: float,
+    block_size: int,
+    lanes: int,
+    saved: tuple[jax.Array, ...],
+    gradients: tuple[jax.Array, jax.Array],
+) -> tuple[jax.Array, jax.Array, None]:
     queries, candidates, ids, of_rows, of_columns = saved
     n, dim = queries.shape
     shift = 1 / temperature
@@ -128,7 +143,7 @@ _log_sums.defvjp(_log_sums_forward, _log_sums_backward)
 
 
 def _terms(row: tuple, column: tuple, temperature: float) -> jax.Array:
-    """exp(logit - 1 / temperature) of a tile `[lanes, rows, columns]`, 0 for what is no negative."""
+    """exp(logit - 1 / temperature) of a tile `[lanes, rows, columns]`; 0 for no negative."""
     cosines = jnp.einsum("lrd,cd->lrc", row[0], column[0], preferred_element_type=jnp.float32)
     row_ids, column_ids = row[1][:, :, None], column[1][None, None, :]
     is_negative = (row_ids != column_ids) & (row_ids >= 0) & (column_ids >= 0)

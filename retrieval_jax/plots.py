@@ -74,8 +74,8 @@ def curves(
     axes = figure.subplots()
     # The legend in the order of the curves' right ends.
     for index, (name, (x, y)) in enumerate(sorted(lines.items(), key=lambda line: -line[1][1][-1])):
-        style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
-        axes.plot(x, y, label=name, markersize=5, **style)
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        axes.plot(x, y, label=name, markersize=5, color=colour, marker=marker)
     axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")

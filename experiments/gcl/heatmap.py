@@ -31,16 +31,16 @@ import gcl_jax
 from experiments.gcl.train import training_formulas
 from gcl_jax.augmentations import Augmentation
 from gcl_jax.config import PRESETS, Config
+from gcl_jax.data import Formulas
 from gcl_jax.datasets.ntcir12 import JudgedFormulas, data_folder, read_judged
 from gcl_jax.evaluation import MEASURES, TOPICS, evaluate_ranking, rank
 from gcl_jax.formulas.trees import Layout
 from gcl_jax.pretraining import PACKAGE
 from gcl_jax.scoring import scores
-from gcl_jax.data import Formulas
 from retrieval_jax.config import preset, to_dict
 from retrieval_jax.errors import one_screen_errors
-from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.kept import content_name
+from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.runs import RunFolder, provenance_record
 
 AUGMENTATIONS: tuple[Augmentation, ...] = (
@@ -129,8 +129,8 @@ def run_grid(command: Command, formulas: Formulas, judged: JudgedFormulas) -> li
             print(f"{folder.name}: {config.training.steps} steps", flush=True)
             gcl_jax.pretrain(config, formulas, folder, show_progress=False)
             searcher = gcl_jax.load(folder)
-            vectors = map(searcher.encode_formulas, (judged.queries, judged.formulas))
-            ranking = rank(judged, scores(*vectors))
+            queries, documents = map(searcher.encode_formulas, (judged.queries, judged.formulas))
+            ranking = rank(judged, scores(queries, documents))
             cell = {
                 "layout": layout,
                 "batch_size": batch_size,

@@ -41,9 +41,36 @@ td, th {{ padding: .4em 1em; text-align: left; border-bottom: 1px solid #ccc; }}
 """
 
 SHOWN = frozenset(
-    "mi mn mo mtext mspace ms mrow mfrac msqrt mroot mstyle merror mpadded mphantom msub msup"
-    " msubsup munder mover munderover mmultiscripts mprescripts none mtable mtr mtd mfenced"
-    " menclose".split()
+    [
+        "mi",
+        "mn",
+        "mo",
+        "mtext",
+        "mspace",
+        "ms",
+        "mrow",
+        "mfrac",
+        "msqrt",
+        "mroot",
+        "mstyle",
+        "merror",
+        "mpadded",
+        "mphantom",
+        "msub",
+        "msup",
+        "msubsup",
+        "munder",
+        "mover",
+        "munderover",
+        "mmultiscripts",
+        "mprescripts",
+        "none",
+        "mtable",
+        "mtr",
+        "mtd",
+        "mfenced",
+        "menclose",
+    ]
 )
 """Elements of presentation MathML."""
 

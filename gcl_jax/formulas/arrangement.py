@@ -13,12 +13,13 @@ _SPECIAL = frozenset([*FLAT_FENCES, *_CLOSING, "{"])
 def arranged(row: Row) -> Row:
     """The row with constructs made items of kinds `flat`, `condition`, `derivative`, `cases`.
 
-    Of `flat`, `meaning` is the label and the one part what is inside; the parts of `condition` are
-    both sides, those of `derivative` what is derived, the variable and perhaps the degree.
+    And `evaluated`. Of `flat`, `meaning` is the label and the one part what is inside; the parts
+    of `condition` are both sides, those of `derivative` what is derived, the variable and perhaps
+    the degree.
     """
     if not any(
         (item.kind == "mo" and item.label in _SPECIAL)
-        or item.kind == "mfrac"
+        or item.kind in ("mfrac", "group")
         or (item.kind == "fenced" and item.label[:3] == "M!{")
         for item in row
     ):
@@ -29,6 +30,8 @@ def arranged(row: Row) -> Row:
         kind, label = item.kind, item.label
         if kind == "mfrac":
             item = _derivative(item) or item
+        elif kind == "group":
+            item = _evaluated(item) or item
         elif kind == "fenced" and label[:3] == "M!{" and item.shape is None:
             item = _condition(item) or item
         elif kind == "mtable" and done and done[-1].kind == "mo" and done[-1].label == "{":
@@ -48,6 +51,15 @@ def arranged(row: Row) -> Row:
             item = flat
         done.append(item)
     return done
+
+
+def _evaluated(item: Item) -> Item | None:
+    """An expression between limits, `\\left.x\\right|_0^1`: what is before the bar, the limits."""
+    (row,) = item.parts or [[]]
+    if len(row) < 2 or row[-1].label != "|" or row[-1].scripts is not None:
+        return None
+    scripts = [script for _, script, _ in item.scripts or ()]
+    return Item("evaluated", item.label, [row[:-1], *scripts])
 
 
 def _condition(item: Item) -> Item | None:

@@ -14,6 +14,7 @@ _CONSTRUCTS = {
     "cases": "O!cases",
     "condition": "O!conditional-set",
     "derivative": "O!derivative",
+    "evaluated": "O!evaluated-at",
 }
 
 

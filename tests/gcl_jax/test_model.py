@@ -20,7 +20,7 @@ from tests.gcl_jax.toy_graphs import random_formulas
 
 FORMULAS = random_formulas(9, 1)
 VOCABULARY = make_vocabulary([FORMULAS.slt, FORMULAS.opt])
-TINY = ModelConfig(hidden=8, dim=16, depth=2)
+TINY = ModelConfig(hidden=8, dim=16, depth=2, threshold=0.5)
 GIN = dataclasses.replace(TINY, encoder="gin")
 MODELS = {
     "paths": TINY,

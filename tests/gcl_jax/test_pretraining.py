@@ -24,7 +24,7 @@ def toy_config(**model):
     return dataclasses.replace(
         smoke,
         data=DataConfig(min_count=1),
-        model=ModelConfig(**{"hidden": 8, "dim": 16, "depth": 2, **model}),
+        model=ModelConfig(**{"hidden": 8, "dim": 32, "depth": 2, "threshold": 0.5, **model}),
         training=dataclasses.replace(smoke.training, batch_size=8, steps=2),
     )
 

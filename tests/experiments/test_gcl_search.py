@@ -1,0 +1,26 @@
+"""The page of answers shows formulas and nothing else."""
+
+from experiments.gcl.search import page, rendered
+from gcl_jax.inference import FoundFormula
+
+
+def test_formulas_are_rendered_without_anything_that_runs() -> None:
+    assert "<mfrac>" in rendered(r"\frac{a}{b}")
+    evil = (
+        '<math><mi onclick="alert(1)" href="javascript:x">a</mi><script>alert(2)</script>'
+        "<mtext>&lt;b&gt;</mtext></math>"
+    )
+    shown = rendered(evil)
+    assert "alert" not in shown
+    assert "javascript" not in shown
+    assert "<mi>a</mi>" in shown
+    assert "&lt;b&gt;" in shown
+    assert rendered(r"\frac{<b>") == r"<code>\frac{&lt;b&gt;</code>"
+
+
+def test_a_page_has_a_row_for_each_answer() -> None:
+    text = page("x<y", [FoundFormula("<1>", "x", 0.5), FoundFormula("b", "y", 0.25)])
+    assert text.count("<tr><td>") == 2
+    assert "<title>x&lt;y</title>" in text
+    assert "<td>0.5000<td>" in text
+    assert "&lt;1&gt;" in text
