@@ -50,6 +50,7 @@ def baseline_rankings(
     sentence_vectors: np.ndarray,
     query_vectors: Mapping[str, np.ndarray],
     frozen_table: np.ndarray,
+    lexical: EntityCorpus | None = None,
 ) -> Rankings:
     """Rankings of the baselines.
 
@@ -58,12 +59,14 @@ def baseline_rankings(
         sentence_vectors: `[sentences, dim]` of the untrained encoder.
         query_vectors: split -> `[queries, dim]` of the same.
         frozen_table: `[entities, dim]`, fitted to these sentence vectors.
+        lexical: the same entities with all their sentences, for TF-IDF and BM25; None = `corpus`.
     """
+    lexical = lexical or corpus
     rankings: Rankings = {name: {} for name in (TFIDF, BM25, BAG_MEAN, BAG_MAX, FROZEN)}
     for split in SPLITS:
         texts = query_texts(corpus, split)
-        rankings[TFIDF][split] = rank(tfidf_scores(corpus, texts), corpus, split)
-        rankings[BM25][split] = rank(bm25_scores(corpus, texts), corpus, split)
+        rankings[TFIDF][split] = rank(tfidf_scores(lexical, texts), corpus, split)
+        rankings[BM25][split] = rank(bm25_scores(lexical, texts), corpus, split)
         for name, reduce in BAGS.items():
             scores = bag_of_sentences_scores(
                 query_vectors[split],

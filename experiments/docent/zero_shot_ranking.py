@@ -95,11 +95,17 @@ def main() -> None:
     tokens = command.data_dir / TOKENS
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
     sentences, queries = encode_frozen(encoder, data, config.model, command.data_dir / VECTORS)
-    baselines = baseline_rankings(corpus, sentences, queries, fit_table(sentences, data, config))
+    # The lexical baselines read everything, also where the models see a part of each document.
+    whole = dataclasses.replace(config.data, sentences_per_entity=None)
+    lexical = load_documents(whole, command.data_dir)
+    table = fit_table(sentences, data, config)
+    baselines = baseline_rankings(corpus, sentences, queries, table, lexical)
     comparison = compare(corpus, baselines, paths)
     seeds = sorted({its_config.training.seed for _, its_config in opened})
     results = results_record(configs, seeds, corpus, fingerprint, comparison)
     results["queries"] = command.queries or "all"
+    if len(lexical.sentences) > len(corpus.sentences):
+        results["data"] += f"; TF-IDF and BM25 read all {len(lexical.sentences):,} sentences"
     print_table(results, corpus)
     save(run, results, command.results)
 
