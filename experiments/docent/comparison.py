@@ -92,8 +92,16 @@ def model_rankings(path: Path, corpus: EntityCorpus) -> dict[str, Ranking]:
     rankings = {}
     for split in SPLITS:
         rankings[split] = rank(ranker.score(query_texts(corpus, split)), corpus, split)
-    write_ranking(path / "ranking.trec", rankings["test"], PACKAGE)
+    write_ranking(path / "ranking.trec", without_spaces(rankings["test"]), PACKAGE)
     return rankings
+
+
+def without_spaces(ranking: Ranking) -> Ranking:
+    """A ranking for a TREC file, whose fields end at white space: `_` for it in titles of films."""
+    return {
+        query: {"_".join(entity.split()): score for entity, score in scores.items()}
+        for query, scores in ranking.items()
+    }
 
 
 def fuse_on_dev(
