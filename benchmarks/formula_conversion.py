@@ -1,10 +1,10 @@
 """Formulas become trees: how like the gold trees, how many of Wikipedia's, how fast.
 
 COMMAND   python -m benchmarks.formula_conversion --output \\
-              benchmarks/results/formula_conversion.json
+              experiments/results/formula_conversion.json
 TIME      about 1 minute with 20,000 formulas of Wikipedia; 3 with all (--formulas None)
 HARDWARE  2 CPU cores
-RESULT    benchmarks/results/formula_conversion.json
+RESULT    experiments/results/formula_conversion.json
 
 Rows are numbered from 0. The converter was developed on the odd rows: judge it by the even ones.
 
@@ -35,6 +35,7 @@ from typing import Any
 
 import tyro
 
+from experiments.report import conversion_table
 from gcl_jax.baselines import edge_dice
 from gcl_jax.datasets.ntcir12 import CODES, QUERIES, data_folder, decode_graph, read_codes
 from gcl_jax.formulas import FormulaError, Tree, parse, parse_both
@@ -198,38 +199,14 @@ def speed(formulas: list[str], processes: int) -> dict[str, Any]:
     }
 
 
-def table(record: dict[str, Any]) -> str:
-    """The record for reading."""
-    lines = [
-        "| gold | tree | rows | formulas | dice | without marks |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['gold']} | {row['layout']} | {row['rows']} | {row['formulas']} "
-        f"| {row['dice']:.3f} | {row['dice_without_marks']:.3f} |"
-        for row in record["rows"]
-    ]
-    lines += [
-        f"NTCIR-12 coded graphs, {row['layout']} from {row['from']}: {row['equal']:.3f} of "
-        f"{row['edges']} edges equal ({row['equal_of_decoded']:.3f} of those with known codes)"
-        for row in record["equal_edges"]
-    ]
-    wikipedia = record["wikipedia"]
-    lines.append(
-        f"Wikipedia: {wikipedia['converted']:.3%} of {wikipedia['formulas']:,} formulas give both "
-        f"trees; {wikipedia['formulas_per_second']:,} a second in {wikipedia['processes']} "
-        f"processes, {wikipedia['formulas_per_cpu_second']:,} a CPU second"
-    )
-    lines += [f"  {count} x {reason}" for reason, count in wikipedia["reasons"].items()]
-    return "\n".join(lines)
-
-
 @one_screen_errors
 def main() -> None:
     """The command line."""
     command = tyro.cli(Command, prog="python -m benchmarks.formula_conversion", description=__doc__)
     record = measure(command)
-    print(table(record), file=sys.stderr)
+    print(conversion_table(record), file=sys.stderr)
+    for reason, count in record["wikipedia"]["reasons"].items():
+        print(f"  {count} x {reason}", file=sys.stderr)
     line = json.dumps(record, ensure_ascii=False)
     print(line)
     if command.output is not None:

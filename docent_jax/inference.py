@@ -90,11 +90,13 @@ class EntityRanker:
         """Names the encoder by its parameters; vectors of one name can be compared."""
         return f"{PACKAGE} {fingerprint(self._params)}"
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
+    def encode(self, texts: Sequence[str], sentences: bool = False) -> np.ndarray:
         """Encodes texts as vectors that are compared with those of entities.
 
         Args:
-            texts: cut to the `query_length` of training.
+            texts: one or more.
+            sentences: they are sentences of documents, cut to the `max_length` of training; else
+                queries, cut to its `query_length`.
 
         Returns:
             float32 `[texts, dim]`: f(s), of unit length; of DocEnt-Full the transformed hidden
@@ -108,7 +110,9 @@ class EntityRanker:
             what = "none" if not texts else repr(texts if wrong is None else texts[wrong])
             raise InputError(f"texts to encode: {what[:80]}", "Give a list of one or more strings.")
         tokenize_texts = tokenize_after_entities if self._is_full else tokenize
-        table = tokenize_texts(texts, self._tokenizer, self.config.data.longest_query)
+        data = self.config.data
+        max_length = data.max_length if sentences else data.longest_query
+        table = tokenize_texts(texts, self._tokenizer, max_length)
         vectors = encode(self._encode_batch, table)
         return vectors if self._is_full else np.asarray(l2_normalize(jnp.asarray(vectors)))
 
@@ -179,7 +183,7 @@ class EntityRanker:
                 f"entities to add: {', '.join(known)[:80] or 'none'}",
                 "Give one or more names that are not known yet, each with its texts.",
             )
-        encoded = [self.encode(of_entity) for of_entity in texts.values()]
+        encoded = [self.encode(of_entity, sentences=True) for of_entity in texts.values()]
         means = [np.asarray(l2_normalize(jnp.asarray(of))).mean(axis=0) for of in encoded]
         length = np.linalg.norm(self.entity_vectors, axis=1).mean()
         vectors = length * np.asarray(l2_normalize(jnp.asarray(np.stack(means))))

@@ -56,7 +56,7 @@ def read_documents(path: Path) -> tuple[list[str], list[list[str]]]:
         InputError: no such file, no UTF-8, or nothing in it.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}", "Give a UTF-8 text file.") from error
     rows = [line.partition("\t") for line in lines if line.strip()]

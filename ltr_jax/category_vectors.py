@@ -86,13 +86,14 @@ def deepwalk(edges: tuple[tuple[str, str], ...], config: CategoryVectorConfig) -
         edges: undirected.
         config: how.
     """
-    names, numbers = np.unique(np.array(edges, dtype=np.str_), return_inverse=True)
-    graph = make_graph(numbers.reshape(-1, 2), len(names))
+    names = sorted({name for edge in edges for name in edge})
+    number = {name: i for i, name in enumerate(names)}
+    graph = make_graph(np.array([[number[a], number[b]] for a, b in edges], np.int64), len(names))
     rng = np.random.default_rng(config.seed)
     starts = np.concatenate([rng.permutation(len(names)) for _ in range(config.walks)])
     walks = random_walks(graph, starts, config.walk_length, config.seed)
     return train_skipgram(
-        LabelledWalks(walks, names.tolist()),
+        LabelledWalks(walks, names),
         dim=config.dim,
         window=config.window,
         negative=config.negative,

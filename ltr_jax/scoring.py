@@ -10,13 +10,14 @@ import numpy as np
 from ltr_jax.data import Features, FeatureTable
 from ltr_jax.model import DOCUMENT, QUERY, Ranker, feature_kinds
 from retrieval_jax.encoding import encode
+from retrieval_jax.packing import round_up
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch
 from retrieval_jax.rankings import Ranking
 
 # Float32 values of a block of pairs that are held at a time, in one layer.
 BLOCK_VALUES = 2**23
-# Candidates are padded to a multiple of it, so that few programs are compiled.
+# Candidates and texts are padded to a multiple of it, so that few programs are compiled.
 CANDIDATE_MULTIPLE = 64
 
 
@@ -51,7 +52,8 @@ class Scorer:
             for kind in feature_kinds(self.model.config)
             for table in [features[kind].table]
         ]
-        return np.asarray(self._half({"params": params}, side, pooled))
+        halves = self._half({"params": params}, side, [_padded(of_kind) for of_kind in pooled])
+        return np.asarray(halves)[: len(pooled[0])]
 
     def _rows(
         self,
@@ -84,12 +86,13 @@ class Scorer:
             Of each query float32 `[n]`.
         """
         longest = max(map(len, candidates), default=0)
-        width = -(-max(longest, 1) // CANDIDATE_MULTIPLE) * CANDIDATE_MULTIPLE
+        width = round_up(max(longest, 1), CANDIDATE_MULTIPLE)
         rows = max(BLOCK_VALUES // (width * self.model.config.hidden), 1)
+        rows = min(rows, 1 << max(len(candidates) - 1, 0).bit_length())  # few queries: few rows
         padded = np.zeros((len(candidates), width), np.int32)
         for row, of_query in zip(padded, candidates, strict=True):
             row[: len(of_query)] = of_query
-        documents_on_device = jax.device_put(documents)
+        documents_on_device = jax.device_put(_padded(documents))
         scores: list[np.ndarray] = []
         for start in range(0, len(candidates), rows):
             block = padded[start : start + rows]
@@ -143,3 +146,8 @@ class Scorer:
             query: dict(zip(of_query, of_scores.tolist(), strict=True))
             for (query, of_query), of_scores in zip(candidates.items(), scores, strict=True)
         }
+
+
+def _padded(texts: np.ndarray) -> np.ndarray:
+    """Rows of zeros after `[texts, dim]`, up to a multiple of `CANDIDATE_MULTIPLE`."""
+    return np.pad(texts, ((0, round_up(len(texts), CANDIDATE_MULTIPLE) - len(texts)), (0, 0)))

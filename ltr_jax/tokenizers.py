@@ -25,6 +25,8 @@ _LATIN_WORD = re.compile(r"[a-z0-9]+")
 _LATIN_COMPOUND = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 # SudachiPy refuses texts of more than 49,149 bytes; a character has at most 4.
 _MAX_JAPANESE = 10_000
+# Kana and kanji on both sides.
+_JAPANESE_GAP = re.compile(r"(?<=[\u3040-\u30ff\u3400-\u9fff])\s+(?=[\u3040-\u30ff\u3400-\u9fff])")
 
 
 def tokenizer(language: str) -> Tokenizer:
@@ -99,8 +101,8 @@ def _japanese_tokenizer() -> Tokenizer:
         ) from error
 
     def split(text: str) -> list[str]:
-        # Line ends stand inside words where a text was wrapped.
-        text = _normal(text)
+        # Line ends stand inside words where a text was wrapped; they became blanks.
+        text = _JAPANESE_GAP.sub("", _normal(text))
         words = []
         for start in range(0, len(text), _MAX_JAPANESE):
             for morpheme in sudachi.tokenize(text[start : start + _MAX_JAPANESE]):

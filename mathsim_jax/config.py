@@ -164,6 +164,7 @@ FINE_TUNING_PRESETS: dict[str, FineTuningConfig] = {
             dtype="bfloat16",  # (O)
         ),
         pooling="mean",  # (P) pooling
+        german=True,  # (P) all pairs
         max_length=256,  # (P) intended use
         objective="cosine",  # (P) fine-tuning
         training=TrainingConfig(

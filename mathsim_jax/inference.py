@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from rich.progress import Progress
 from tokenizers import normalizers
 from transformers import PreTrainedTokenizerBase
 
+from mathsim_jax.datasets.texts import joined_surrogates
 from mathsim_jax.sentence_transformers_format import SentenceModules, read_modules, write_modules
 from retrieval_jax.bert import BertConfig, Dtype
 from retrieval_jax.encoding import encode, jit_encoder
@@ -29,7 +29,6 @@ VectorDtype = Literal["float32", "float16"]
 BLOCK_TEXTS = {"cpu": 2048}
 BLOCK_TEXTS_ACCELERATOR = 32768
 BLOCK_CHARACTERS = 1 << 24
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class SentenceEncoder:
@@ -245,9 +244,7 @@ def _checked(sentences: Iterable[Any], prompt: str) -> Iterator[str]:
                 f"sentence {index} is no text: {type(sentence).__name__} {str(sentence)[:80]!r}",
                 "Give strings; an empty one stands for a missing text.",
             )
-        if _SURROGATE.search(sentence):
-            sentence = sentence.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        yield prompt + sentence
+        yield prompt + joined_surrogates(sentence)
 
 
 def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:

@@ -138,6 +138,11 @@ def extend_vocabulary(encoder: PretrainedBert, commands: Sequence[str]) -> Pretr
     vocabulary = tokenizer.get_vocab()
     new = [command for command in dict.fromkeys(commands) if command not in vocabulary]
     old = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(command)) for command in new]
+    if not all(old):
+        raise InputError(
+            f"a new piece is {new[old.index([])]!r}, which the tokenizer leaves out",
+            "Give commands that can be seen.",
+        )
     # Not normalised: lower case would join \Lambda and \lambda.
     tokenizer.add_tokens([AddedToken(command, normalized=False) for command in new])
     ids = tokenizer.convert_tokens_to_ids(new)

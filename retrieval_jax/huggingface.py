@@ -166,6 +166,8 @@ def save_bert(folder: Path, config: BertConfig, params: Params) -> None:
             full_name = name if name.startswith("cls.") else prefix + name
             tensors[full_name] = np.ascontiguousarray(tensor)
     safetensors.numpy.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    # Readers would prefer the shards of a model that was here before.
+    (folder / f"{WEIGHTS}.index.json").unlink(missing_ok=True)
     fields = {its: getattr(config, ours) for its, ours in CONFIG_FIELDS.items()}
     architecture = "BertForMaskedLM" if "mlm_head" in params else "BertModel"
     fields |= {"model_type": "bert", "architectures": [architecture], "dtype": "float32"}

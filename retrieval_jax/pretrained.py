@@ -32,6 +32,7 @@ CONFIGURATION_FILES = (
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
     "*/config.json",
+    "*/sentence_bert_config.json",
 )
 SPARE_ROWS = 1024  # of an embedding table, for which its tokenizer may have no pieces
 
@@ -142,7 +143,11 @@ def _download(name: str) -> Path:
         return Path(
             snapshot_download(
                 name,
-                allow_patterns=["*.safetensors*", *TOKENIZER_FILES, *CONFIGURATION_FILES],
+                allow_patterns=[
+                    "*.safetensors*",
+                    *CONFIGURATION_FILES,
+                    *(f"{folder}{file}" for folder in ("", "*/") for file in TOKENIZER_FILES),
+                ],
             )
         )
     except (OSError, HFValidationError, ValueError) as error:

@@ -1,5 +1,6 @@
 """Lines of text files as publishers ship them: plain, gzip or xz, now and then damaged."""
 
+import codecs
 import csv
 import json
 import logging
@@ -72,7 +73,7 @@ def split_lines(
             rest += first
         for line in others:
             number += 1
-            yield number, _decoded(rest[:cut], source, number, counts)
+            yield number, _decoded(_cut(rest, cut, number), source, number, counts)
             rest = line
         if cut is None and len(rest) > _MAX_LINE:
             raise InputError(
@@ -80,7 +81,18 @@ def split_lines(
                 "Give a text file of lines.",
             )
     if rest:
-        yield number + 1, _decoded(rest[:cut], source, number + 1, counts)
+        yield number + 1, _decoded(_cut(rest, cut, number + 1), source, number + 1, counts)
+
+
+def _cut(line: bytes, cut: int | None, number: int) -> bytes:
+    """The first `cut` bytes of a line, less where they end inside a character, without a mark."""
+    if number == 1:
+        line = line.removeprefix(codecs.BOM_UTF8)
+    if cut is None or len(line) <= cut:
+        return line
+    while cut and line[cut] & 0xC0 == 0x80:  # bytes of a character but for its first
+        cut -= 1
+    return line[:cut]
 
 
 def count_lines(path: Path) -> int:
@@ -153,6 +165,8 @@ def checked_rows(
             "Give the file as its publisher ships it.",
         )
     for number, fields in enumerate(reader, 2):
+        if not fields:  # a blank line
+            continue
         if len(fields) != len(header):
             raise InputError(
                 f"{source}, line {number}: {len(fields)} fields where the header has "

@@ -68,7 +68,7 @@ def _mapping(
     canonical: dict[str, str] = {}
     films: dict[str, Film] = {}
     by_movie: defaultdict[int, dict[str, None]] = defaultdict(dict)
-    lines = (line for _, line in read_lines(path, counts))
+    lines = (f"{line}\n" for _, line in read_lines(path, counts))
     columns = ("asin", "canon_asin", "movielens_id", "name")
     for number, row in checked_rows(csv.reader(lines), path, columns):
         film_id = row["canon_asin"] or row["asin"]

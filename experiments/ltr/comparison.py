@@ -21,7 +21,13 @@ from ltr_jax.baselines import popularity_ranking, tfidf_ranking
 from ltr_jax.config import Features
 from ltr_jax.datasets.collection import DIFFICULTIES, Collection, Topics
 from ltr_jax.datasets.load import load_collection
-from ltr_jax.evaluation import MEASURE, at_difficulty, compare_cells, qrels_of
+from ltr_jax.evaluation import (
+    MEASURE,
+    at_difficulty,
+    compare_cells,
+    qrels_of,
+    without_relevant,
+)
 from ltr_jax.training import PACKAGE
 from retrieval_jax.config import to_dict
 from retrieval_jax.errors import InputError
@@ -73,7 +79,7 @@ class Command:
     seeds: tuple[int, ...] = (0, 1, 2)
     difficulties: tuple[int, ...] = DIFFICULTIES
     split: Split = "test"
-    runs: Path = Path("runs/ltr")
+    runs: Path = Path("runs/ltr/table")
     data_dir: Path = Path("data")
     results: Path | None = None
 
@@ -117,6 +123,13 @@ def fuse_on_dev(
 
     best = max(WEIGHTS, key=on_dev)
     return at(best, split), best
+
+
+def report_lacking(collection: Collection, split: Split) -> None:
+    """Says how many queries of a split count 0 whatever the system."""
+    lacking = without_relevant(collection.splits[split])
+    if lacking:
+        print(f"{len(lacking)} {split} queries have no relevant document: each counts 0")
 
 
 def run_config(config: ltr_jax.Config, pair: str, features: Features, seed: int) -> ltr_jax.Config:
@@ -244,6 +257,7 @@ def run_table(command: Command, experiment: str, title: str) -> dict[str, Any]:
         data = dataclasses.replace(command.config.data, pair=pair)
         collection = load_collection(data, command.data_dir)
         print(collection.summary)
+        report_lacking(collection, command.split)
         summaries.append(collection.summary)
         fingerprints.append(collection.fingerprint)
         pairs[pair] = evaluate_pair(command, pair, collection)

@@ -29,6 +29,8 @@ from experiments.ltr.comparison import (
     evaluate_levels,
     fuse_on_dev,
     print_table,
+    report_lacking,
+    run_config,
     summarise,
     to_levels,
     write_results,
@@ -159,11 +161,19 @@ def main() -> None:
     collection = load_collection(config.data, command.data_dir)
     for run, its_config in opened:
         trained_on = run.read_json("provenance.json")["data_fingerprint"]
+        if run_config(its_config, config.data.pair, its_config.model.features, 0) != run_config(
+            config, config.data.pair, config.model.features, 0
+        ):
+            raise InputError(
+                f"{run.path} differs from {opened[0][0].path} in more than its seed",
+                "Give runs of one configuration.",
+            )
         if its_config.data != config.data or trained_on != collection.fingerprint:
             raise InputError(
                 f"{run.path} was trained on another collection than {collection.name} at hand",
                 "Give runs on one collection, and the files that they were trained on.",
             )
+    report_lacking(collection, command.split)
     record = {
         "experiment": f"ltr rerank {config.data.source}",
         "data": collection.summary,

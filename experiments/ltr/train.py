@@ -35,7 +35,7 @@ class Command:
 
     config: Annotated[ltr_jax.Config, tyro.conf.arg(name="")]
     pair: str | None = None
-    run: Path = Path("runs/ltr")
+    run: Path = Path("runs/ltr/train")
     data_dir: Path = Path("data")
 
 

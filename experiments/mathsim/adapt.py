@@ -7,7 +7,7 @@ SCORE     see experiments.mathsim.table
 
 Learns from the texts of the folder `math_text` (not those of the test pairs), or from files of your
 own: `--texts a.txt b.jsonl.xz --field abstract`. Says before and after how far LaTeX breaks up into
-word pieces; `--config.new-commands 100` adds frequent commands to the vocabulary.
+word pieces; `--new-commands 100` adds frequent commands to the vocabulary.
 """
 
 import dataclasses

@@ -126,9 +126,10 @@ def read_wikipedia_clir(
     everything = {document for of_query in judged.values() for document in of_query}
     titles = _titles(documents_file, counts)
     of_queries, of_documents = _categories(folder, language, queries, titles)
-    dropped = {t for c in (of_queries, of_documents) for t in _disambiguations(c)}
+    dropped = set(_disambiguations(of_queries))
     english = {q: text for q, (title, text) in queries.items() if title not in dropped}
     counts["disambiguation pages among queries"] = len(queries) - len(english)
+    dropped = set(_disambiguations(of_documents))
     allowed = {document for document, title in titles.items() if title not in dropped}
     counts["disambiguation pages among documents"] = len(titles) - len(allowed)
     judged = {

@@ -41,7 +41,7 @@ def data_folder(folder: Path | str | None = None) -> Path:
         if parent is None:
             raise InputError(
                 "There is no folder to read mathematical texts from.",
-                f"Give it as `data.folder`, or in {DATA_VARIABLE} the folder that holds a folder"
+                f"Give it as `--folder`, or in {DATA_VARIABLE} the folder that holds a folder"
                 f" {FOLDER}.",
             )
         folder = Path(parent) / FOLDER
@@ -261,7 +261,7 @@ def read_label(value: Any, source: object, number: int) -> int:
 def _file(folder: Path, name: str) -> Path:
     path = folder / f"{name}.jsonl"
     packed = folder / f"{name}.jsonl.xz"
-    remedy = "It is part of the folder math_text; check --data.folder."
+    remedy = "It is part of the folder math_text; check --folder."
     return path if path.is_file() else require_file(packed, remedy)
 
 

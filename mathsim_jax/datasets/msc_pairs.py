@@ -330,7 +330,7 @@ def _rows(
                 )
             yield number, row
     elif suffix == ".csv":
-        reader = csv.reader(line for _, line in read_lines(path, card))
+        reader = csv.reader(f"{line}\n" for _, line in read_lines(path, card))
         yield from checked_rows(reader, path, columns)
     elif suffix == ".tsv":
         yield from read_table(path, columns, card)

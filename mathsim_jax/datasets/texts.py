@@ -6,6 +6,8 @@ import unicodedata
 # A letter of a text that was UTF-8 and was read as Latin-1 or Windows-1252.
 _MISREAD = re.compile(r"[\u00c2-\u00f4][\u0080-\u00bf\u0100-\uffff]{1,3}")
 _LONE_BACKSLASH = re.compile(r"(?<!\\)\\(?!\\)(.)", re.DOTALL)
+_DOUBLED = re.compile(r"\\\\[A-Za-z(){}]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\([\\n'\"])")
 # What pandas prints of a column that holds an id twice: the id, and a text cut short.
 _PRINTED_COLUMN = re.compile(r"^zbMATH_ID\s+\d+\s+(.*?)(?:\.\.\.)?\n.*dtype: object\s*$", re.DOTALL)
@@ -22,6 +24,13 @@ GERMAN_SHARE = 0.12
 MIN_GERMAN_WORDS = 3
 
 
+def joined_surrogates(text: str) -> str:
+    """Text that can be encoded: surrogates of a pair joined, lone ones U+FFFD."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def clean_text(text: str) -> str:
     r"""Mends a text as it came, and makes white space single.
 
@@ -30,6 +39,7 @@ def clean_text(text: str) -> str:
     in it, cut short as it is. On zbMATH's pairs all three go with the label: a model could learn
     it from them.
     """
+    text = joined_surrogates(text)
     printed = _PRINTED_COLUMN.match(text)
     text = _unescaped(printed[1] if printed else text)
     text = unicodedata.normalize("NFC", _MISREAD.sub(lambda match: _read_again(match[0]), text))
@@ -51,7 +61,8 @@ def is_german(text: str) -> bool:
 
 def _unescaped(text: str) -> str:
     lone = set(_LONE_BACKSLASH.findall(text))
-    is_escaped = lone <= {"n", "'", '"'} and ("\\\\" in text or "\\n\\n" in text)
+    # A line break of LaTeX is a double backslash too, but no command or delimiter follows it.
+    is_escaped = lone <= {"n", "'", '"'} and (_DOUBLED.search(text) or "\\n\\n" in text)
     if not is_escaped:
         return text
     return _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], text)

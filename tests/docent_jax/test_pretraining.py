@@ -218,3 +218,14 @@ def test_queries_have_a_length_of_their_own_and_vectors_are_kept(
     np.testing.assert_array_equal(vectors, again)
     in_memory, _ = encode_frozen(encoder, data, config.model)
     np.testing.assert_array_equal(vectors, in_memory)
+
+
+def test_new_entities_are_read_as_sentences_are(trained, monkeypatch):
+    ranker = docent_jax.load(trained[0].path)
+    longer = dataclasses.replace(ranker.config.data, query_length=30)
+    ranker.config = dataclasses.replace(ranker.config, data=longer)
+    long = f"{TOPICS[0]} " * 40
+    asked, sentence = ranker.encode([long]), ranker.encode([long], sentences=True)
+    assert not np.allclose(asked, sentence, atol=1e-4)
+    extended = ranker.add_entities({"new": [long]})
+    np.testing.assert_allclose(extended.entity_vectors[-1], sentence[0], atol=1e-5)

@@ -97,3 +97,20 @@ def test_a_benchmark_has_a_row_for_each_peer(tmp_path):
     (tmp_path / "encode.json").write_text(json.dumps(record))
     filled = fill("<!-- benchmarks -->\nold\n<!-- end -->\n", benchmarks=tmp_path)
     assert filled.splitlines()[3:] == [*rows, "<!-- end -->"]
+
+
+def test_conversion_of_formulas_by_rows_layouts_and_coverage():
+    row = {"gold": "G", "layout": "slt", "rows": "even", "formulas": 3}
+    equal = {"layout": "opt", "from": "MathML", "equal": 0.5, "edges": 8, "equal_of_decoded": 0.75}
+    speed = {"converted": 0.9999, "formulas": 2000, "formulas_per_second": 5000, "processes": 2}
+    results = {
+        "rows": [row | {"dice": 0.9, "dice_without_marks": 0.8}],
+        "equal_edges": [equal],
+        "wikipedia": speed,
+    }
+    lines = table(results).splitlines()
+    assert lines[2] == "| G | slt | even | 3 | 0.900 | 0.800 |"
+    assert "opt from MathML: 0.500 of 8 edges" in lines[4]
+    assert lines[5] == (
+        "- Wikipedia: 99.99% of 2,000 formulas give both trees; 5,000 a second in 2 processes."
+    )

@@ -54,11 +54,18 @@ def test_japanese() -> None:
     assert words == [["古代", "戦争", "の", "ゲーム", "rts", "です", "kde", "用"], []]
 
 
+def test_a_japanese_word_that_was_wrapped_is_one_word() -> None:
+    pytest.importorskip("sudachipy")
+    pytest.importorskip("sudachidict_core")
+    assert tokenize(["同\n じ解\n析"], "ja") == tokenize(["同じ解析"], "ja")
+    assert tokenize(["GNU ゲーム set"], "ja") == [["gnu", "ゲーム", "set"]]
+
+
 def test_long_japanese_text() -> None:
     pytest.importorskip("sudachipy")
     pytest.importorskip("sudachidict_core")
     # More bytes than SudachiPy takes at a time.
-    assert tokenize(["ゲーム " * 6000], "ja") == [["ゲーム"] * 6000]
+    assert tokenize(["ゲーム。" * 6000], "ja") == [["ゲーム"] * 6000]
 
 
 def test_japanese_without_its_package(monkeypatch) -> None:

@@ -140,3 +140,22 @@ def test_tables_name_the_bad_line(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no file .*nothing\.\nFetch it"):
         require_file(tmp_path / "nothing", "Fetch it.")
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("\ufeffid\nb".encode())
+    assert list(read_lines(tmp_path / "a.txt", Counter())) == [(1, "id"), (2, "b")]
+
+
+def test_a_line_is_cut_between_characters(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("aéé", encoding="utf-8")
+    for cut, kept in ((1, "a"), (2, "a"), (3, "aé"), (4, "aé"), (5, "aéé")):
+        counts: Counter[str] = Counter()
+        assert list(read_lines(tmp_path / "a.txt", counts, cut)) == [(1, kept)]
+        assert not counts
+
+
+def test_blank_lines_of_a_table_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("a\tb\n1\t2\n\n3\t4\n\n")
+    rows = list(read_table(tmp_path / "a.tsv", ("a", "b"), Counter()))
+    assert rows == [(2, {"a": "1", "b": "2"}), (4, {"a": "3", "b": "4"})]

@@ -47,3 +47,13 @@ def test_a_printed_column_is_the_text_in_it():
 )
 def test_german_is_told_by_its_function_words(text, german):
     assert is_german(text) == german
+
+
+def test_line_breaks_of_latex_stay():
+    for text in (r"x \neq 0 \\ y \neq 0", r"a \\ b"):
+        assert clean_text(text) == text
+
+
+def test_surrogates_become_text_that_can_be_encoded():
+    assert clean_text("a \ud835 b") == "a \ufffd b"
+    assert clean_text("\ud835\udc00") == "\U0001d400"
