@@ -77,11 +77,7 @@ def edge_dice(tree_a: Tree, tree_b: Tree, end_marks: bool = True) -> float:
 
 
 def _edges(tree: Tree, end_marks: bool) -> Counter[tuple[str, str, str]]:
-    edges = Counter(
-        (tree.labels[parent], label, edge)
-        for label, parent, edge in zip(tree.labels, tree.parents, tree.edge_labels, strict=True)
-        if parent >= 0
-    )
+    edges = Counter(tree.edges)
     if end_marks:
         mark = "n" if tree.layout == "slt" else "0"
         continued = {

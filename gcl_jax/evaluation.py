@@ -4,8 +4,6 @@
 whole pool; a topic without a relevant formula counts 0, as trec_eval has it.
 """
 
-import statistics
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -88,11 +86,3 @@ def is_among(topic: str, topics: Topics) -> bool:
     if not number.isdecimal():
         raise InputError(f"the topic {topic!r} has no number", "Ids end in -1, -2 and so on.")
     return int(number) % 2 == (topics == "odd")
-
-
-def mean_of(evaluation: Evaluation, topics: Sequence[str]) -> dict[str, float]:
-    """Mean of each measure over some topics."""
-    return {
-        name: statistics.fmean(evaluation.per_query[topic][name] for topic in topics)
-        for name in evaluation.mean
-    }

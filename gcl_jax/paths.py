@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gcl_jax.data import Forest
+from retrieval_jax.errors import InputError
 
 _MAX_CODE = np.iinfo(np.int64).max // 2
 
@@ -27,7 +28,13 @@ class TreePaths(NamedTuple):
 
 
 def tree_paths(forest: Forest, length: int) -> TreePaths:
-    """All downward paths of 1 to `length` edges, the short ones first."""
+    """All downward paths of 1 to `length` edges, the short ones first.
+
+    Raises:
+        InputError: a length below 1.
+    """
+    if length < 1:
+        raise InputError(f"the longest path has {length} edges", "A path has 1 edge or more.")
     parents = forest.global_parents
     # The ancestor k edges above each node, -1 where there is none, and the way down from it.
     ancestors, ways = np.arange(len(parents)), np.zeros(len(parents), np.int64)

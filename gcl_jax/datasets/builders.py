@@ -143,7 +143,13 @@ class FormulaBuilder(TreeBuilder, skip_registration=True):
         )
         with contextlib.ExitStack() as stack:
             rejects = stack.enter_context(
-                Path(self.data_dir, REJECTS).open("w", encoding="utf-8", newline="\n")
+                Path(self.data_dir, REJECTS).open(
+                    # Half a surrogate pair is an escape of JSON too.
+                    "w",
+                    encoding="utf-8",
+                    errors="backslashreplace",
+                    newline="\n",
+                )
             )
             pool = stack.enter_context(ParserPool(config.processes, config.seconds, config.parse))
             progress = stack.enter_context(_ParsingProgress(total, config.progress))

@@ -93,10 +93,13 @@ def formulas_of(article: str, text: str, counts: Counter[str]) -> Iterator[Sourc
     """
     number, end = 0, 0
     while (start := text.find("<math", end)) >= 0:
-        tag_end = text.find(">", start) + 1
         end = start + len("<math")
-        if tag_end == 0 or not (text[end].isspace() or text[end] in "/>"):
+        after = text[end : end + 1]
+        if not (after.isspace() or after in ("/", ">")):
             continue
+        tag_end = text.find(">", end) + 1
+        if not tag_end:
+            return
         number += 1
         if text[tag_end - 2] == "/":
             stop = tag_end

@@ -8,7 +8,9 @@ Nothing is downloaded; one of these files is read:
 - `en-wiki-formulae.txt` of it, or another file with a formula a line.
 """
 
+import gzip
 import tarfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -91,13 +93,16 @@ def _tarball_rows(path: Path, counts: Counter[str]) -> Iterator[Row]:
 
 def _member(path: Path) -> Iterator[bytes]:
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with gzip.open(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r:") as archive:
             file = archive.extractfile(MEMBER)
             if file is None:
                 raise InputError(f"{path}: {MEMBER} is no file.", _REMEDY)
             while chunk := file.read(_CHUNK):
                 yield chunk
+            # The checksum stands at the end.
+            while unpacked.read(_CHUNK):
+                pass
     except KeyError:
         raise InputError(f"{path} has no member {MEMBER}.", _REMEDY) from None
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}", _REMEDY) from error

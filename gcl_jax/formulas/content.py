@@ -46,6 +46,10 @@ _SYMBOLS = {
     ("ambiguous", "subscript"): "O!SUB",
     ("ambiguous", "superscript"): "O!SUP",
 }
+_SEPARATORS = {"e-notation": "e", "complex-cartesian": "+i", "complex-polar": "∠"}
+"""What stands between the parts of a number, by its type; else it is a fraction."""
+
+_SHARE_CHAIN = 16
 _SHARE = "share "  # No label: stands for a part that is found when its parent is known.
 
 
@@ -78,12 +82,11 @@ def content_tree(root: Element, presented: Mapping[str, Element] | None = None) 
             shared[name] = expression
     if built[0] is _EMPTY:
         raise FormulaError("Content MathML without an expression")
-    _resolve(built, shared)
-    return to_tree(built[0])
+    return to_tree(_resolve(built[0], shared))
 
 
 _EMPTY = Expression("W!")
-_TOKENS = frozenset(words("ci cn mtext csymbol qvar mws:qvar ms share"))
+_TOKENS = frozenset(words("ci cn mtext csymbol qvar ms share"))
 
 
 def _operands(element: Element) -> list[Element]:
@@ -100,11 +103,15 @@ class _Reader:
         modern: whether plain letters are upright ones, see `symbols.content_name`.
     """
 
-    __slots__ = ("modern", "presented")
+    __slots__ = ("_commas", "_parents", "_read", "modern", "presented")
 
     def __init__(self, root: Element, presented: Mapping[str, Element]) -> None:
         self.presented = presented
         self.modern = any(is_italic(element.text or "") for element in root.iter("ci"))
+        # By identity, because any number of elements may refer to one.
+        self._read: dict[int, Expression] = {}
+        self._commas: dict[int, bool] = {}
+        self._parents: dict[int, Element] = {}
 
     def expression(self, element: Element, children: list[Expression]) -> Expression:
         """The expression of an element."""
@@ -145,11 +152,12 @@ class _Reader:
         if tag == "share":
             return Expression(_SHARE + element.get("href", ""))
         text = "".join(element.itertext())
-        if tag.endswith("qvar"):
+        if tag == "qvar":
             return Expression("?" + (element.get("name") or clean(text)))
         if tag == "cn":
             parts = [part for part in (number(element.text or ""), *map(_tail, element)) if part]
-            return Expression("N!" + "/".join(parts) if parts else "W!")
+            between = _SEPARATORS.get(element.get("type", "").strip(), "/")
+            return Expression("N!" + between.join(parts) if parts else "W!")
         if len(element) and tag in ("ci", "csymbol"):
             return operator_expression(read_row(element))
         if tag == "csymbol":
@@ -177,14 +185,43 @@ class _Reader:
             token = self.presented.get(element.get("xref", ""))
             if token is None:
                 return Expression(f"-!{lower}")
-            if token.tag in ("mi", "mn", "mo"):
-                return Expression(_token_label(token))
-            return operator_expression(read_row(token))
+            return self.presented_symbol(token)
         if dictionary == "unknown":
             return Expression(f"-!{lower}")
         if lower.startswith("delimited-"):
             return Expression(f"M!D-{lower[10:]}")
         return Expression(f"O!{lower}" if lower else "W!")
+
+    def presented_symbol(self, token: Element) -> Expression:
+        """What an element of the presentation stands for, read once."""
+        if (read := self._read.get(id(token))) is None:
+            if token.tag in ("mi", "mn", "mo"):
+                read = Expression(_token_label(token))
+            else:
+                read = operator_expression(read_row(token))
+            self._read[id(token)] = read
+        return read
+
+    def is_inside(self, part: Element | None, whole: Element) -> bool:
+        """Whether an element of the presentation is another one or within it."""
+        if not self._parents:
+            waiting = list(self.presented.values())
+            while waiting:
+                parent = waiting.pop()
+                for child in parent:
+                    if id(child) not in self._parents:
+                        self._parents[id(child)] = parent
+                        waiting.append(child)
+        while part is not None and part is not whole:
+            part = self._parents.get(id(part))
+        return part is not None
+
+    def has_comma(self, element: Element) -> bool:
+        """Whether an element of the presentation holds a comma."""
+        if (found := self._commas.get(id(element))) is None:
+            found = any(operator(part.text or "") == "&comma;" for part in element.iter("mo"))
+            self._commas[id(element)] = found
+        return found
 
     def apply(self, element: Element, children: list[Expression]) -> Expression:
         """An operator with its operands."""
@@ -199,7 +236,7 @@ class _Reader:
         label = head.label
         if label[:2] == "V!":
             label = f"F!{label[2:]}"
-        if head.children:
+        if head.children or label.startswith(_SHARE):
             return Expression(compound_label(head), [head, *operands])
         if label == "O!root":
             degrees = [part for part in operands if part.label == "$!degree"]
@@ -222,18 +259,17 @@ class _Reader:
         private = element.tag == "csymbol" and _is_private(
             element.get("cd", ""), element.text or ""
         )
-        inside = first is not None and any(part is first for part in target[0].iter())
+        inside = self.is_inside(first, target[0])
         if not private and not (inside and element.tag != "csymbol"):
             return None
         if target.tag == "msup" and len(operands) == 1:
-            if any(part is first for part in target[1].iter()):
+            if self.is_inside(first, target[1]):
                 return Expression("O!SUP", [operands[0], head])
             return Expression("O!SUP", [head, operands[0]])
         if len(operands) == 3 and head.label in ("O!sum", "O!product"):
             operands = [Expression("U!eq", operands[:2]), operands[2]]
         if target.tag in ("msub", "munder") and len(operands) > 1:
-            comma = any(operator(part.text or "") == "&comma;" for part in target[1].iter("mo"))
-            label = f"M!L-{len(operands)}" if comma else "U!times"
+            label = f"M!L-{len(operands)}" if self.has_comma(target[1]) else "U!times"
             operands = [Expression(label, operands)]
         for label, operand in zip(("O!SUB", "O!SUP"), operands, strict=False):
             head = Expression(label, [head, operand])
@@ -277,19 +313,37 @@ def _joined_letters(parts: list[Expression]) -> list[Expression]:
     return joined
 
 
-def _resolve(built: list[Expression], shared: dict[str, Expression]) -> None:
-    """Puts the parts that `share` elements refer to in their place.
+def _resolve(root: Expression, shared: dict[str, Expression]) -> Expression:
+    """An expression with the parts that `share` elements refer to in their place.
 
     LaTeXML repeats the right side of a relation as the left one of the next: `a = b = c`. Old
     versions give no name: then it is the last operand of the sibling before.
     """
-    for expression in built:
+    root = _referred(root, shared, None)
+    seen: set[int] = set()
+    waiting = [Expression("", [root])]
+    for expression in waiting:
         before: Expression | None = None
         for child in expression.children:
-            for place, operand in enumerate(child.children):
-                if operand.label.startswith(_SHARE):
-                    found = shared.get(operand.label[len(_SHARE) + 1 :])
-                    if found is None and before is not None and before.children:
-                        found = before.children[-1]
-                    child.children[place] = found or Expression("W!")
+            if id(child) not in seen:
+                seen.add(id(child))
+                child.children = [_referred(part, shared, before) for part in child.children]
+                waiting.append(child)
             before = child
+    return root
+
+
+def _referred(
+    part: Expression, shared: dict[str, Expression], before: Expression | None
+) -> Expression:
+    """The expression itself, or the one that it refers to, directly or by others."""
+    for _ in range(_SHARE_CHAIN):
+        if not part.label.startswith(_SHARE):
+            return part
+        found = shared.get(part.label[len(_SHARE) + 1 :])
+        if found is None and before is not None and before.children:
+            found = before.children[-1]
+        if found is None:
+            break
+        part = found
+    return Expression("W!")

@@ -40,7 +40,8 @@ def to_tree(root: Expression) -> Tree:
         edges.append(edge)
         children = expression.children
         if children:
-            if node > MAX_NODES:
+            # What waits counts too: a part may refer to the whole, however wide.
+            if len(labels) + len(stack) + len(children) > MAX_NODES:
                 raise FormulaError(f"more than {MAX_NODES} nodes")
             for index in range(len(children) - 1, -1, -1):
                 name = OPT_EDGES[index] if index < 62 else str(index)

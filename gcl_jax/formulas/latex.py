@@ -8,6 +8,7 @@ nesting are limited before they see the formula, and formulas that define macros
 import functools
 import html
 import re
+from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from latex2mathml.converter import convert
@@ -58,11 +59,13 @@ _DELIMITER = re.compile(
     r"|(?P<close>[)\]⟩⌋⌉⟧⌝⌟]|\\\}|\\(?:rangle|rang|rvert|rVert|rbrace|rbrack|rparen|rfloor|rceil|rgroup"
     r"|rmoustache|rrbracket|rBrack|urcorner|lrcorner|mathclose|[bB]igg?r)(?![a-zA-Z]))"
 )
+_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 _WILDCARD = re.compile(r"\\qvar\s*\{([^{}]*)\}|(?<!\\)\?([A-Za-z][A-Za-z0-9]*)")
 _WILDCARD_MARK = re.compile("[\ue000-\uf8ff]")
-_MARKED_ELEMENT = re.compile("<m[in][^<>]*>\\s*([\ue000-\uf8ff])\\s*</m[in]>")
-_MARKED_TEXT = re.compile("<mtext[^<>]*>([^<>\ue000-\uf8ff]*[\ue000-\uf8ff][^<>]*)</mtext>")
+_MARKED_TOKEN = re.compile(
+    "<(m[ions]|mtext)(?![a-z])([^<>]*)>([^<>\ue000-\uf8ff]*[\ue000-\uf8ff][^<>]*)</\\1>"
+)
 _FIRST_MARK = 0xE000
 
 _ENVIRONMENT = re.compile(
@@ -132,19 +135,23 @@ def latex_markup(latex: str) -> Element:
     prepared, wildcards = prepare(latex)
     if not prepared or prepared.isspace():
         raise FormulaError("an empty formula", 0)
-    if (unclosed := unclosed_delimiters(prepared)) > MAX_OPEN:
+    if (unclosed := _most_unclosed(prepared)) > MAX_OPEN:
         raise FormulaError(
             f"{unclosed} opening brackets that nothing closes, more than {MAX_OPEN}", 0, latex
         )
     defines = _DEFINITION.search(prepared)
-    if defines and nesting(prepared)[0] > _DEFINED_DEPTH:
+    if defines and _deepest(prepared)[0] > _DEFINED_DEPTH:
         raise FormulaError(
             f"defines macros and nests deeper than {_DEFINED_DEPTH}", defines.start(), prepared
         )
     converter = _converter(_DEFINED_EXPANSIONS if defines else _EXPANSIONS)
     markup = _converted(converter, prepared)
     if markup is None:
-        markup = _converted(converter, _repaired(prepared)) or _fallback(latex, prepared)
+        repaired = _repaired(prepared)
+        # Repairs add braces and turn comments into text.
+        safe = _deepest(repaired)[0] <= MAX_DEPTH and _most_unclosed(repaired) <= MAX_OPEN
+        markup = _converted(converter, repaired) if safe else None
+        markup = markup or _fallback(latex, prepared)
     if len(markup) > MAX_MARKUP:
         raise FormulaError(f"expands to {len(markup)} characters, more than {MAX_MARKUP}", 0, latex)
     if wildcards:
@@ -164,9 +171,24 @@ def check_size(latex: str) -> None:
         return
     if (commands := latex.count("\\")) > MAX_COMMANDS:
         raise FormulaError(f"{commands} commands, more than {MAX_COMMANDS}", 0, latex)
-    depth, place = nesting(latex)
+    depth, place = _deepest(latex)
     if depth > MAX_DEPTH:
         raise FormulaError(f"groups nested deeper than {MAX_DEPTH}", place, latex)
+
+
+def _deepest(latex: str) -> tuple[int, int]:
+    return max(map(nesting, _readings(latex)))
+
+
+def _most_unclosed(latex: str) -> int:
+    return max(map(unclosed_delimiters, _readings(latex)))
+
+
+def _readings(text: str) -> Iterator[str]:
+    """The text, and what is left of it when its comments are blanked: converters differ."""
+    yield text
+    if "%" in text:
+        yield _COMMENT.sub(lambda found: found[1] + " " * (len(found[0]) - len(found[1])), text)
 
 
 def nesting(latex: str) -> tuple[int, int]:
@@ -178,7 +200,7 @@ def nesting(latex: str) -> tuple[int, int]:
             if depth > deepest:
                 deepest, place = depth, group.start()
         elif group[0] in _CLOSES:
-            depth -= 1
+            depth = max(depth - 1, 0)
     return deepest, place
 
 
@@ -302,7 +324,7 @@ def _fallback(latex: str, prepared: str) -> str:
         FormulaError: it does not know it either; with math-core's reason and place.
     """
     problem, place = _reason(latex)
-    if len(prepared) <= _FALLBACK_LENGTH and nesting(prepared)[0] <= _FALLBACK_DEPTH:
+    if len(prepared) <= _FALLBACK_LENGTH and _deepest(prepared)[0] <= _FALLBACK_DEPTH:
         try:
             markup = convert(prepared)
         except Exception:  # It raises whatever happens to go wrong: IndexError, KeyError, ...
@@ -329,15 +351,17 @@ def _reason(latex: str) -> tuple[str, int | None]:
 
 
 def _with_wildcards(markup: str, names: list[str]) -> str:
-    def element(mark: str) -> str:
-        return f"<qvar>{html.escape(names[ord(mark) - _FIRST_MARK])}</qvar>"
+    def name(mark: str) -> str:
+        return html.escape(names[ord(mark) - _FIRST_MARK])
 
-    def text(found: re.Match[str]) -> str:
-        parts = re.split("([\ue000-\uf8ff])", found[1])
-        return "".join(
-            element(part) if place % 2 else f"<mtext>{part}</mtext>"
-            for place, part in enumerate(parts)
-        )
+    def token(found: re.Match[str]) -> str:
+        tag, attributes, text = found.groups()
+        parts = [
+            f"<qvar>{name(part)}</qvar>" if place % 2 else f"<{tag}{attributes}>{part}</{tag}>"
+            for place, part in enumerate(re.split("([\ue000-\uf8ff])", text))
+            if part and not part.isspace()
+        ]
+        # A script or a fraction counts its parts.
+        return parts[0] if len(parts) == 1 else f"<mrow>{''.join(parts)}</mrow>"
 
-    markup = _MARKED_TEXT.sub(text, markup)
-    return _MARKED_ELEMENT.sub(lambda found: element(found[1]), markup)
+    return _MARKED_TOKEN.sub(token, markup)

@@ -1,5 +1,8 @@
 """A formula as text -> its trees."""
 
+import contextlib
+from collections.abc import Iterator
+
 from gcl_jax.formulas.content import content_tree
 from gcl_jax.formulas.errors import FormulaError
 from gcl_jax.formulas.latex import latex_markup
@@ -27,11 +30,12 @@ def parse(formula: str | bytes, layout: Layout = "slt") -> Tree:
     text = _text(formula)
     if layout not in ("slt", "opt"):
         raise FormulaError(f"layout {layout!r}", remedy="Choose 'slt' or 'opt'.")
-    if is_mathml(text):
-        markup = parallel_markup(text)
-        return _slt(markup) if layout == "slt" else _opt(markup)
-    row = read_row(latex_markup(text))
-    return layout_tree(row) if layout == "slt" else operator_tree(row)
+    with _own_errors():
+        if is_mathml(text):
+            markup = parallel_markup(text)
+            return _slt(markup) if layout == "slt" else _opt(markup)
+        row = read_row(latex_markup(text))
+        return layout_tree(row) if layout == "slt" else operator_tree(row)
 
 
 def parse_both(formula: str | bytes) -> tuple[Tree, Tree]:
@@ -44,11 +48,26 @@ def parse_both(formula: str | bytes) -> tuple[Tree, Tree]:
         FormulaError: see `parse`.
     """
     text = _text(formula)
-    if is_mathml(text):
-        markup = parallel_markup(text)
-        return _slt(markup), _opt(markup)
-    row = read_row(latex_markup(text))
-    return layout_tree(row), operator_tree(row)
+    with _own_errors():
+        if is_mathml(text):
+            markup = parallel_markup(text)
+            return _slt(markup), _opt(markup)
+        row = read_row(latex_markup(text))
+        return layout_tree(row), operator_tree(row)
+
+
+@contextlib.contextmanager
+def _own_errors() -> Iterator[None]:
+    """Turns faults of this parser into refusals: one formula must not end a batch."""
+    try:
+        yield
+    except FormulaError:
+        raise
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise FormulaError(
+            f"cannot be read: internal error {type(error).__name__}: {error}",
+            remedy="Leave it out, and report it: the parser is at fault.",
+        ) from error
 
 
 def _text(formula: str | bytes) -> str:

@@ -351,7 +351,8 @@ class _Reader:
 
 def _is_modulus(expression: Expression) -> bool:
     """Whether an expression is what `\\pmod{n}` writes between parentheses."""
-    return expression.label == "O!rem" and expression.children[0].label == "W!"
+    children = expression.children
+    return expression.label == "O!rem" and bool(children) and children[0].label == "W!"
 
 
 def _applied(pending: _Pending, left: Expression, right: Expression) -> Expression:

@@ -215,6 +215,8 @@ def _multiscripts(element: Element, rows: list[Row]) -> Row:
     split = tags.index("mprescripts") if "mprescripts" in tags else len(tags)
     if not rows:
         return []
+    if not any(rows[1:]):
+        return rows[0]
     item = base(rows[0], "cdba")
     for edges, scripts in (("ba", rows[1:split]), ("dc", rows[split + 1 :])):
         for place, edge in enumerate(edges):
@@ -234,12 +236,16 @@ def _table_row(element: Element, rows: list[Row]) -> Row:  # noqa: ARG001
         if len(row) == 1 and row[0].kind == "cell" and row[0].parts is not None:
             cells.append(row[0].parts[0])
         else:
-            cells.append(row)
+            cells.append(_out_of_table(row))
     return [Item("cells", "", cells)]
 
 
 def _table(element: Element, rows: list[Row]) -> Row:  # noqa: ARG001
-    lines = [line.parts or [] for row in rows for line in row if line.kind == "cells"]
+    lines = [
+        row[0].parts or [] if len(row) == 1 and row[0].kind == "cells" else [_out_of_table(row)]
+        for row in rows
+        if row
+    ]
     while lines and not any(lines[-1]):
         lines.pop()
     width = len(lines[0]) if lines else 0
@@ -280,9 +286,10 @@ def _placed(row: Row) -> Row:
                     item = base([item], side)
                     attach(item, side, script)
             floating = None
-        if item.kind == "space" and all(edge in "ab" for edge, _, _ in item.scripts or "w"):
+        scripts = item.scripts
+        if item.kind == "space" and scripts and all(edge in "ab" for edge, _, _ in scripts):
             if placed and placed[-1].kind not in ("mo", "space"):
-                for edge, script, _ in item.scripts or ():
+                for edge, script, _ in scripts:
                     target = base(placed[-1:], edge)
                     attach(target, edge, script)
                     placed[-1] = target

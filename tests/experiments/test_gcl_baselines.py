@@ -87,3 +87,6 @@ def test_tangent_cft_is_trained_once(
     assert first["tangent_cft"]["formulas"] == 15
     with pytest.raises(InputError, match="was trained with"):
         run(monkeypatch, *words, *small, "--sample", 14)
+    formulas.write_text(formulas.read_text() + "1\tz\n")
+    with pytest.raises(InputError, match="was trained with"):
+        run(monkeypatch, *train, "--formulas", formulas)

@@ -141,6 +141,8 @@ def test_rows_of_runs_that_cannot_be_read_are_left_out(
         (7, "the score is 'high'"),
     ):
         assert f"line {line} left out: {problem}" in caplog.text
+    folder = write_judged(tmp_path, peer=f"{rows[0]}\nr\tT-1\tA\rB\t1\t0.5\n")
+    assert read_runs(folder / RUNS, ("T-1",))[0] == {"r": {"T-1": {"A\rB": 0.5}}}
     with pytest.raises(InputError, match="the columns are"):
         read_runs(write_judged(tmp_path, peer="a\tb\n") / RUNS, ("T-1",))
     with pytest.raises(InputError, match="has no run"):

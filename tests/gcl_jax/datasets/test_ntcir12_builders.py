@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -41,6 +42,10 @@ def test_formulas_of_an_article() -> None:
     assert [s.row for s in formulas_of("x", "<math>a</math><math>b", counts)] == [1]
     assert list(formulas_of("x", "<math", counts)) == []
     assert counts == {"formulas without an end": 1}
+    start = time.process_time()
+    for tag in ("<math ", "<mathx"):
+        assert list(formulas_of("x", tag * 300_000, counts)) == []
+    assert time.process_time() - start < 3
 
 
 def test_packed_and_unpacked_corpora_give_the_same(tmp_path: Path) -> None:

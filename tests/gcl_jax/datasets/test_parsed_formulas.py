@@ -94,6 +94,14 @@ def test_json_lines(tmp_path: Path) -> None:
     assert [text for _, text, _ in read_rows(other)] == ["<math/>"]
 
 
+def test_half_a_surrogate_pair_in_an_id_is_rejected(tmp_path: Path) -> None:
+    rows = ({"id": "\ud800"}, {"id": "\ud800", "formula": "ab"}, {"id": "a", "formula": "ab"})
+    (tmp_path / "f.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    builder = prepare(tmp_path / "f.jsonl", tmp_path / "data")
+    assert [key for key, _, _ in read_rows(builder)] == ["a"]
+    assert [row["id"] for row in rejects(builder)] == ["\ud800", "\\ud800"]
+
+
 def test_lines_that_are_too_long_or_empty(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"\xef\xbb\xbfab\r\n  \n" + b"x" * (3 << 20) + b"\nc\xff\n")
@@ -177,11 +185,16 @@ def test_wikipedia_from_a_tarball_or_a_table(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("escape.txt"))
     with tarfile.open(tmp_path / "other.tgz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("x"))
-    for name, content in (("cut.tgz", (tmp_path / "texvcjs-0.3.1.tgz").read_bytes()[:100]),):
+    whole = (tmp_path / "texvcjs-0.3.1.tgz").read_bytes()
+    for name, content in (
+        ("cut.tgz", whole[:100]),
+        ("end.tgz", whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]),
+    ):
         (tmp_path / name).write_bytes(content)
     for name, problem in (
         ("other.tgz", "has no member package/test"),
         ("cut.tgz", "cannot be read"),
+        ("end.tgz", "cannot be read: CRC check failed"),
         ("absent.tgz", "There is no file .*\nGive .*npm pack texvcjs"),
     ):
         with pytest.raises(InputError, match=problem):

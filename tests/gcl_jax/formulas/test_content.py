@@ -1,6 +1,8 @@
 """Operator trees of Content MathML and of parallel markup."""
 # ruff: noqa: RUF001 (mathematical signs)
 
+import time
+
 import pytest
 
 from gcl_jax.formulas import FormulaError, parse
@@ -35,6 +37,9 @@ SUBSCRIPT = '<csymbol cd="ambiguous">subscript</csymbol>'
         ),
         ("<matrix><matrixrow><cn>1</cn><cn>2</cn></matrixrow></matrix>", "M!M-1x2(M!R(N!1, N!2))"),
         ("<cn type='rational'>1<sep/>2</cn>", "N!1/2"),
+        ("<cn type='e-notation'>1<sep/>5</cn>", "N!1e5"),
+        ("<cn type='complex-cartesian'>1<sep/>5</cn>", "N!1+i5"),
+        ("<cn type='complex-polar'>1<sep/>5</cn>", "N!1∠5"),
         ("<apply><minus/><pi/><infinity/></apply>", "O!minus(V!π, C!infinity)"),
         ('<apply><csymbol cd="latexml">for-all</csymbol><ci>x</ci></apply>', "O!forall(V!x)"),
         ("<apply><ci>normal-→</ci><ci>a</ci><ci>b</ci></apply>", "F!normal-→(V!a, V!b)"),
@@ -70,6 +75,36 @@ def test_shares_that_multiply_are_refused():
         content(f"{bomb}</apply>")
     with pytest.raises(FormulaError, match=f"more than {MAX_NODES} nodes"):
         content('<apply id="a"><plus/><apply><minus/><share href="#a"/></apply></apply>')
+
+
+def test_a_share_of_a_wide_ancestor_is_refused_soon():
+    start = time.process_time()
+    with pytest.raises(FormulaError, match=f"more than {MAX_NODES} nodes"):
+        content(
+            '<apply id="r"><plus/><apply><plus/><share href="#r"/></apply>'
+            + "<ci/>" * 20_000
+            + "</apply>"
+        )
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize(
+    ("markup", "tree"),
+    [
+        ('<apply><plus/><ci id="a">a</ci><share href="#a"/></apply>', "U!plus(V!a, V!a)"),
+        ('<apply><plus/><share href="#b"/></apply>', "U!plus(W!)"),
+        ('<share href="#b"/>', "W!"),
+        ('<apply><share href="#b"/><ci>x</ci></apply>', "+!(W!, V!x)"),
+        ('<list><ci id="f">f</ci><apply><share href="#f"/><ci>x</ci></apply></list>',
+         "M!L-2(V!f, +!(V!f, V!x))"),
+        ('<list><ci id="a">a</ci><share id="b" href="#a"/><apply><minus/><share href="#b"/>'
+         "</apply></list>", "M!L-3(V!a, V!a, O!minus(V!a))"),
+        ('<apply><plus/><share id="a" href="#b"/><share id="b" href="#a"/></apply>',
+         "U!plus(W!, W!)"),
+    ],
+)  # fmt: skip
+def test_shares_stand_anywhere(markup, tree):
+    assert content(markup) == tree
 
 
 def parallel(presentation: str, meaning: str) -> str:

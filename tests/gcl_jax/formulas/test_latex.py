@@ -58,6 +58,14 @@ def test_wildcards_have_names_and_the_private_use_area_stays_closed():
     assert prepare(r"\qvar{*1*}+?ab+\qvar{*1*}") == ("\ue000+\ue001+\ue000", ["*1*", "ab"])
     assert parse("\ue000+x").labels[0] == "V!\ufffd"
     assert parse(r"\text{Frequency \qvar{a}}").labels == ("T!Frequency", "?a")
+    assert parse(r"\mathrm{a?x}").labels == ("V!a", "?x")
+    assert parse(r"\mathrm{?b c}").labels[0] == "?b"
+    # One script, one numerator.
+    script = parse(r"x_{\text{a ?b}}")
+    assert (script.labels, script.edge_labels) == (("V!x", "T!a", "?b"), ("", "b", "n"))
+    half = parse(r"\frac{\text{a ?b}}{c}")
+    assert half.labels == ("O!divide", "T!a", "?b", "V!c")
+    assert half.edge_labels == ("", "o", "n", "u")
     assert parse("x=?").labels[-1] == "&quest;"
 
 

@@ -112,3 +112,18 @@ def test_wikipedia_dialect():
 def test_nothing_to_see_is_an_error():
     with pytest.raises(FormulaError, match="nothing that could be a node"):
         parse(r"\,\;")
+
+
+@pytest.mark.parametrize(
+    ("markup", "labels"),
+    [
+        ("<mmultiscripts><mrow/></mmultiscripts><mo>|</mo>", "|"),
+        ("<mmultiscripts><mrow/><mprescripts/></mmultiscripts><mi>x</mi>", "V!x"),
+        ("<mtr><mtd><mi>x</mi></mtd></mtr>", "V!x"),
+        ("<mtable><mtr><mtr><mtd><mi>x</mi></mtd></mtr></mtr></mtable>", "M!1x1 V!x"),
+        ("<mtr><mtr><mtd><mi>x</mi></mtd></mtr><mi>y</mi></mtr>", "V!x V!y"),
+        ("<mtable><mtd><mi>x</mi></mtd></mtable>", "M!1x1 V!x"),
+    ],
+)
+def test_what_stands_at_an_unusual_place_is_kept(markup, labels):
+    assert " ".join(parse(math(markup)).labels) == labels

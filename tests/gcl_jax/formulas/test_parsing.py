@@ -6,6 +6,8 @@ import json
 import lzma
 import os
 import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gcl_jax.formulas import FormulaError, Tree, make_tree, parse, parse_both
+from gcl_jax.formulas import FormulaError, Tree, make_tree, parse, parse_both, parsing
 
 DATA = Path(os.environ.get("RETRIEVAL_DATA", "")) / "formulas"
 WIKIPEDIA = DATA / "enwiki_formulas.tsv.xz"
@@ -26,6 +28,7 @@ PIECES = [
     *(";", "!", "=", "-", "<", ">", "d", ".", "x", "1", " ", "\0", "\ue000", "𝑥", "é", "?x"),
     *(r"\left", r"\right", r"\frac", r"\sqrt", r"\text{", r"\qvar{", r"\over", r"\sum", r"\int"),
     *(r"\lfloor", r"\rangle", r"\middle|", r"\{", r"\}", r"\operatorname{", r"\mathrm{d}"),
+    *("mod", r"\bmod", r"\mathrm{"),
     *(
         r"\begin{matrix}",
         r"\end{matrix}",
@@ -50,13 +53,16 @@ def check(formula: object) -> tuple[Tree, Tree] | None:
         slt, opt = parse_both(formula)  # pyright: ignore[reportArgumentType]
     except FormulaError as error:
         assert error.problem
+        assert "internal error" not in error.problem
         assert error.remedy
         return None
     for tree in (slt, opt):
         assert make_tree(tree.layout, tree.labels, tree.parents, tree.edge_labels) == tree
     # A node of a layout tree has one child for each edge.
     assert len(set(zip(slt.parents, slt.edge_labels, strict=True))) == len(slt)
-    assert all(value.isprintable() or value.isspace() or value for value in slt.labels)
+    for label in (*slt.labels, *opt.labels):
+        assert not any("\ue000" <= sign <= "\uf8ff" for sign in label)
+        assert not label.startswith("share ")
     return slt, opt
 
 
@@ -113,6 +119,8 @@ def test_any_bytes(data):
 @example(r"{(}" * 30)
 @example(r"(_)" * 30)
 @example(r"\frac{a}")
+@example(r"(\operatorname{mod})")
+@example(r"x(\bmod)")
 def test_pieces_of_latex(formula):
     start = time.process_time()
     check(formula)
@@ -134,6 +142,9 @@ def test_pieces_of_latex(formula):
         r"^\begin{a}" * 999,
         r"\begin{array}{" + "{l}" * 6_000,
         "% " * 9_000,
+        "(%)\n" * 40 + "x",  # A comment hides what closes.
+        "(\\\\%)\n)%(\n" * 40 + r"\hline",  # In one reading only that a repair makes.
+        r"x+\mathrm{?a b}" * 1_000,
         ",".join(["x=1"] * 3_000),
     ],
 )
@@ -159,14 +170,65 @@ elements = st.recursive(
 
 @settings(deadline=None)
 @given(elements)
+@example("<mmultiscripts><mrow/></mmultiscripts><mo>|</mo>")
+@example("<mmultiscripts><mrow/><mprescripts/></mmultiscripts><mi>x</mi>")
 def test_any_elements(inner):
     check(f"<math>{inner}</math>")
     for layout in ("slt", "opt"):
         try:
             tree = parse(f"<math>{inner}</math>", layout)
-        except FormulaError:
+        except FormulaError as error:
+            assert "internal error" not in error.problem
             continue
         assert make_tree(layout, tree.labels, tree.parents, tree.edge_labels) == tree
+
+
+@pytest.mark.parametrize(
+    ("formula", "problem"),
+    [
+        ("'^{%}\\n' * 3990", "nested deeper than 1000"),
+        ("'}' * 15000", ""),  # A repair opens as many.
+    ],
+)
+def test_comments_and_repairs_hide_no_nesting(formula, problem):
+    code = (
+        "from gcl_jax.formulas import FormulaError, parse\n"
+        f"try:\n    parse({formula})\n"
+        "except FormulaError as error:\n    print(error)"
+    )
+    # A process of its own: the converter overflowed its stack.
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert problem in ended.stdout
+
+
+def test_content_that_refers_to_one_part_many_times_takes_no_longer():
+    wide = "<mi>x</mi>" * 3_000
+    inner = '<ci id="f">f</ci>'.replace("id", "xref")
+    many = '<csymbol cd="dlmf" xref="w"/>' * 25 + (
+        f'<apply xref="s">{inner}<ci>a</ci></apply>' * 3_000
+    )
+    markup = (
+        f'<math><semantics><mrow><mrow id="w">{wide}</mrow><msub id="s"><mrow>'
+        f'{wide}<mi id="f">f</mi></mrow><mi>a</mi></msub></mrow>'
+        f'<annotation-xml encoding="MathML-Content"><list>{many}</list></annotation-xml>'
+        "</semantics></math>"
+    )
+    start = time.process_time()
+    tree = parse(markup, "opt")
+    assert time.process_time() - start < 3
+    assert tree.labels[-3:] == ("O!SUB", "V!f", "V!a")
+    assert tree.labels.count("V!x") == 25 * 3_000
+
+
+def test_faults_of_the_parser_are_refusals(monkeypatch):
+    def fails(*_):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(parsing, "read_row", fails)
+    for of in (parse, parse_both):
+        with pytest.raises(FormulaError, match="internal error IndexError: list index") as error:
+            of("x")
+        assert isinstance(error.value.__cause__, IndexError)
 
 
 @needs_data
