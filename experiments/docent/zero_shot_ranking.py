@@ -11,6 +11,7 @@ people, by source (`--queries reddit_tomt`).
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -50,12 +51,15 @@ class Command:
     Attributes:
         runs: run folders on the same documents; those of one model differ in their seed only.
         queries: take only queries whose id begins like this.
+        lexical: sentences that TF-IDF and BM25 read: all of each document, or the same as the
+            models, which may see some of each.
         data_dir: where prepared documents are kept.
         results: JSON file to write besides `results.json` in the first run folder.
     """
 
     runs: tuple[Path, ...]
     queries: str = ""
+    lexical: Literal["all", "same"] = "all"
     data_dir: Path = Path("data")
     results: Path | None = None
 
@@ -95,9 +99,10 @@ def main() -> None:
     tokens = command.data_dir / TOKENS
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
     sentences, queries = encode_frozen(encoder, data, config.model, command.data_dir / VECTORS)
-    # The lexical baselines read everything, also where the models see a part of each document.
-    whole = dataclasses.replace(config.data, sentences_per_entity=None)
-    lexical = load_documents(whole, command.data_dir)
+    lexical = corpus
+    if command.lexical == "all":
+        whole = dataclasses.replace(config.data, sentences_per_entity=None)
+        lexical = load_documents(whole, command.data_dir)
     table = fit_table(sentences, data, config)
     baselines = baseline_rankings(corpus, sentences, queries, table, lexical)
     comparison = compare(corpus, baselines, paths)
