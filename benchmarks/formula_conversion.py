@@ -207,6 +207,9 @@ def main() -> None:
     print(conversion_table(record), file=sys.stderr)
     for reason, count in record["wikipedia"]["reasons"].items():
         print(f"  {count} x {reason}", file=sys.stderr)
+    # For reading only: a record holds no rows of the data.
+    for formula, problem in record["wikipedia"].pop("examples"):
+        print(f"  {formula!r}: {problem}", file=sys.stderr)
     line = json.dumps(record, ensure_ascii=False)
     print(line)
     if command.output is not None:

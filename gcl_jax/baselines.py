@@ -77,7 +77,7 @@ def edge_dice(tree_a: Tree, tree_b: Tree, end_marks: bool = True) -> float:
 
 
 def _edges(tree: Tree, end_marks: bool) -> Counter[tuple[str, str, str]]:
-    edges = Counter(tree.edges)
+    edges = Counter[tuple[str, str, str]](tree.edges)
     if end_marks:
         mark = "n" if tree.layout == "slt" else "0"
         continued = {
