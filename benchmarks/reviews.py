@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError
 
 REVIEWS = Path("imdb_movielens/reviews.jsonl.xz")  # under the folder RETRIEVAL_DATA
@@ -42,11 +43,11 @@ def read_reviews(path: Path | None) -> Iterator[list[str]]:
         InputError: no such file.
     """
     if path is None:
-        path = Path(os.environ.get("RETRIEVAL_DATA", ".")) / REVIEWS
+        path = Path(os.environ.get(DATA_VARIABLE, ".")) / REVIEWS
     if not path.is_file():
         raise InputError(
             f"no reviews at {path}",
-            f"Give the file as --reviews, or in RETRIEVAL_DATA the folder that holds {REVIEWS}.",
+            f"Give the file as --reviews, or in {DATA_VARIABLE} the folder that holds {REVIEWS}.",
         )
     with lzma.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:

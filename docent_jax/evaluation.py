@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from docent_jax.datasets.corpus import EntityCorpus
+from retrieval_jax.encoding import unit_length
 from retrieval_jax.evaluation import Evaluation, evaluate
 from retrieval_jax.rankings import Ranking, ranking_from_scores
 
@@ -16,7 +17,7 @@ DEPTH = 1000
 
 def cosine_scores(query_vectors: np.ndarray, entity_vectors: np.ndarray) -> np.ndarray:
     """s(e, s) of section 2.1: cosines `[queries, entities]` float32 of two lists of vectors."""
-    return _unit(query_vectors) @ _unit(entity_vectors).T
+    return unit_length(query_vectors) @ unit_length(entity_vectors).T
 
 
 def rank(scores: np.ndarray, corpus: EntityCorpus, split: str) -> Ranking:
@@ -41,7 +42,3 @@ def evaluate_ranking(
 def zero_shot_measures(scores: np.ndarray, corpus: EntityCorpus, split: str) -> dict[str, float]:
     """The paper's measures of scores `[queries, entities]`."""
     return evaluate_ranking(rank(scores, corpus, split), corpus, split).mean
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

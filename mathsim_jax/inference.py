@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from mathsim_jax.datasets.texts import joined_surrogates
 from mathsim_jax.sentence_transformers_format import SentenceModules, read_modules, write_modules
 from retrieval_jax.bert import BertConfig, Dtype
-from retrieval_jax.encoding import encode, jit_encoder
+from retrieval_jax.encoding import encode, jit_encoder, unit_length
 from retrieval_jax.errors import InputError
 from retrieval_jax.huggingface import save_bert
 from retrieval_jax.params import Params
@@ -104,7 +104,7 @@ class SentenceEncoder:
     ) -> np.ndarray:
         """Encodes texts.
 
-        An empty text is encoded as [CLS] [SEP]. Lone surrogates become U+FFFD, which BERT's
+        An empty text is encoded as `[CLS] [SEP]`. Lone surrogates become U+FFFD, which BERT's
         tokenizer leaves out, as it does control characters; two that are a pair are joined.
 
         Args:
@@ -218,12 +218,6 @@ class SentenceEncoder:
         backend.no_padding()
         self._tokenizer.save_pretrained(folder)
         write_modules(folder, self.modules, self.dim)
-
-
-def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """Vectors `[n, dim]` divided by their Euclidean length; zeros stay zeros."""
-    # As torch.nn.functional.normalize.
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def _iterate(sentences: Any) -> Iterator[Any]:

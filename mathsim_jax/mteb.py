@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mathsim_jax.inference import SentenceEncoder, unit_length
+from mathsim_jax.inference import SentenceEncoder
+from retrieval_jax.encoding import unit_length
 from retrieval_jax.errors import InputError
 
 

@@ -75,6 +75,12 @@ def encode(
     return vectors
 
 
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """Vectors `[n, dim]` divided by their Euclidean length; zeros stay zeros."""
+    # As torch.nn.functional.normalize.
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
 def _power_of_two(number: int) -> int:
     """The least power of two that is not below `number`."""
     return 1 << (number - 1).bit_length()

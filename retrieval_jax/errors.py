@@ -25,6 +25,13 @@ class InputError(ValueError):
         self.remedy = remedy
 
 
+def check_at_least_1(**settings: int) -> None:
+    """Raises an `InputError` that names the first of the settings that is below 1."""
+    for name, value in settings.items():
+        if value < 1:
+            raise InputError(f"{name} is {value}", "It must be 1 or more.")
+
+
 def one_screen_errors(main: Callable[P, R]) -> Callable[P, R]:
     """Makes a command's `main` show an `InputError` without traceback and exit with 2."""
 

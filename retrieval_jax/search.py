@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_at_least_1
 
 # Scores in memory at a time, float32: 128 MiB.
 _SCORES = 2**25
@@ -38,7 +38,7 @@ def hold(documents: jax.Array | np.ndarray, block_size: int = 2**20) -> HeldDocu
     Raises:
         InputError: documents that are empty, not 2-D or not finite, or a block size below 1.
     """
-    _check_sizes(block_size=block_size)
+    check_at_least_1(block_size=block_size)
     _check_matrix("documents", documents)
     return HeldDocuments(tuple(_document_blocks(documents, block_size)), len(documents))
 
@@ -71,7 +71,7 @@ def top_k(
         InputError: arrays that are empty, not 2-D, of different dim or not finite, or k or a block
             size below 1.
     """
-    _check_sizes(k=k, block_size=block_size, query_block=query_block)
+    check_at_least_1(k=k, block_size=block_size, query_block=query_block)
     _check_matrix("queries", queries)
     if isinstance(documents, HeldDocuments):
         size, dim = documents.blocks[0].shape
@@ -156,12 +156,6 @@ def _finite_block(name: str, vectors: jax.Array | np.ndarray, start: int, size: 
         row = start + int(jnp.argmin(finite))
         raise InputError(f"{name}: row {row} is not finite", "Remove or re-encode this vector.")
     return block
-
-
-def _check_sizes(**sizes: int) -> None:
-    for name, value in sizes.items():
-        if value < 1:
-            raise InputError(f"{name} is {value}", "It must be 1 or more.")
 
 
 def _check_matrix(name: str, vectors: jax.Array | np.ndarray) -> None:

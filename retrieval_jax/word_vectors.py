@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_at_least_1
 
 # gensim silently drops what a sentence has beyond so many words.
 _SENTENCE_WORDS = 10_000
@@ -179,7 +179,7 @@ def train_skipgram(
         InputError: gensim is not installed, no word is frequent enough, something that is no
             sentence, or a setting below 1.
     """
-    _check_at_least_1(dim=dim, window=window, negative=negative, epochs=epochs, min_count=min_count)
+    check_at_least_1(dim=dim, window=window, negative=negative, epochs=epochs, min_count=min_count)
     model = _trained("Word2Vec", sentences, min_count, epochs, seed, {
         "vector_size": dim, "window": window, "negative": negative, "sample": subsample,
     })  # fmt: skip
@@ -222,8 +222,8 @@ def train_fasttext(
     Raises:
         InputError: as `train_skipgram`, or n-grams longest shorter than shortest.
     """
-    _check_at_least_1(dim=dim, window=window, negative=negative, epochs=epochs, min_count=min_count)
-    _check_at_least_1(min_n=min_n, buckets=buckets)
+    check_at_least_1(dim=dim, window=window, negative=negative, epochs=epochs, min_count=min_count)
+    check_at_least_1(min_n=min_n, buckets=buckets)
     if max_n < min_n:
         raise InputError(
             f"max_n is {max_n}, min_n {min_n}", "The longest is at least the shortest."
@@ -284,12 +284,6 @@ def load_vectors(path: Path | str) -> WordVectors:
             f"{path} holds no word vectors: {error}", "Give a file of save_vectors, whole."
         ) from error
     return WordVectors(tuple(words), vectors, subwords)
-
-
-def _check_at_least_1(**settings: int) -> None:
-    for name, value in settings.items():
-        if value < 1:
-            raise InputError(f"{name} is {value}", "It must be 1 or more.")
 
 
 class _GensimSentences:

@@ -1,6 +1,5 @@
 """The corpus that a configuration names."""
 
-import os
 from pathlib import Path
 
 from docent_jax.config import DataConfig
@@ -8,9 +7,9 @@ from docent_jax.datasets import film_builders, python_api
 from docent_jax.datasets.builders import read_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.films import FilmData
+from retrieval_jax.data_folders import data_folder
 from retrieval_jax.errors import InputError
 
-DATA_VARIABLE = "RETRIEVAL_DATA"
 _FILM_BUILDERS = {
     "imdb_movielens": film_builders.ImdbMovielens,
     "amazon_movielens": film_builders.AmazonMovielens,
@@ -49,15 +48,6 @@ def _prepared_films(config: DataConfig, data_dir: Path) -> film_builders.FilmBui
             f"`{config.source}` has no films and no tags.",
             f"Set `data.source` to {' or '.join(_FILM_BUILDERS)}.",
         )
-    folder = config.folder
-    if folder is None:
-        parent = os.environ.get(DATA_VARIABLE)
-        if parent is None:
-            raise InputError(
-                f"There is no folder to read `{config.source}` from.",
-                f"Give it as `data.folder`, or in {DATA_VARIABLE} the folder that holds a folder "
-                f"{config.source}.",
-            )
-        folder = str(Path(parent) / config.source)
+    folder = data_folder(config.source, config.folder, "`data.folder`")
     builder = _FILM_BUILDERS[config.source]
-    return film_builders.prepare(builder, folder, data_dir, config.keep_names)
+    return film_builders.prepare(builder, str(folder), data_dir, config.keep_names)

@@ -14,7 +14,6 @@ later papers. Files of a folder:
 
 import dataclasses
 import logging
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 
 from gcl_jax.data import END_MARK, Formulas, forest_of
 from gcl_jax.formulas.trees import Layout, Tree, opt_edge, tree_from_edges
+from retrieval_jax import data_folders
 from retrieval_jax.errors import InputError
 from retrieval_jax.rankings import FLOAT32_MAX, Qrels, Ranking
 from retrieval_jax.text_files import (
@@ -34,7 +34,6 @@ from retrieval_jax.text_files import (
     require_file,
 )
 
-DATA_VARIABLE = "RETRIEVAL_DATA"
 GRAPHS, QUERIES = "ntcir12_judged_graphs.jsonl.xz", "ntcir12_query_graphs.jsonl.xz"
 CODES, QRELS = "ntcir12_code_map.tsv", "ntcir12_qrels_concrete20.tsv"
 RUNS = "ntcir12_peer_runs.tsv.xz"
@@ -71,14 +70,7 @@ def data_folder(folder: Path | None = None) -> Path:
     Raises:
         InputError: neither, or it does not exist.
     """
-    if folder is None:
-        parent = os.environ.get(DATA_VARIABLE)
-        if parent is None:
-            raise InputError(
-                "There is no folder to read NTCIR-12 from.",
-                f"Name it, or in {DATA_VARIABLE} the folder that holds a folder formulas.",
-            )
-        folder = Path(parent, "formulas")
+    folder = data_folders.data_folder("formulas", folder, "`--folder`")
     if not folder.is_dir():
         raise InputError(f"There is no folder {folder}.", f"It must hold {GRAPHS} and others.")
     return folder

@@ -1,6 +1,5 @@
 """The collection that a configuration names."""
 
-import os
 from pathlib import Path
 
 from ltr_jax.config import DataConfig
@@ -8,9 +7,8 @@ from ltr_jax.datasets.apt_lists import is_lists_folder
 from ltr_jax.datasets.builders import load_apt_lists, load_boost_clir, load_wikipedia_clir
 from ltr_jax.datasets.collection import Collection
 from ltr_jax.datasets.debian_folder import read_debian_folder
+from retrieval_jax.data_folders import data_folder
 from retrieval_jax.errors import InputError
-
-DATA_VARIABLE = "RETRIEVAL_DATA"
 
 
 def load_collection(config: DataConfig, data_dir: Path) -> Collection:
@@ -33,7 +31,12 @@ def load_collection(config: DataConfig, data_dir: Path) -> Collection:
             "Its pairs are of queries and documents: "
             + ("ja-en." if config.source == "boost_clir" else "en-de, en-fr, en-ja and the like."),
         )
-    folder = source_folder(config)
+    folder = data_folder(
+        config.source,
+        config.folder,
+        "`data.folder`",
+        " For debian_clir, a folder of apt's lists will do.",
+    )
     if config.source == "boost_clir":
         return load_boost_clir(folder, data_dir)
     if config.source == "wikipedia_clir":
@@ -46,21 +49,3 @@ def load_collection(config: DataConfig, data_dir: Path) -> Collection:
     if is_lists_folder(folder):
         return load_apt_lists(folder, language, data_dir)
     return read_debian_folder(folder, language)
-
-
-def source_folder(config: DataConfig) -> Path:
-    """Where the source files of a configuration lie.
-
-    Raises:
-        InputError: it names no folder, and neither does the environment.
-    """
-    if config.folder is not None:
-        return Path(config.folder)
-    parent = os.environ.get(DATA_VARIABLE)
-    if parent is None:
-        raise InputError(
-            f"There is no folder to read `{config.source}` from.",
-            f"Give it as `data.folder`, or in {DATA_VARIABLE} the folder that holds a folder "
-            f"{config.source}. For debian_clir, a folder of apt's lists will do.",
-        )
-    return Path(parent) / config.source

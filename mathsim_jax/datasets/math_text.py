@@ -6,7 +6,6 @@ the model is fine-tuned and tested, and texts of mathematics for domain adaptati
 """
 
 import dataclasses
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,10 +16,10 @@ import numpy as np
 
 from mathsim_jax.datasets.pairs import Pairs, with_negatives
 from mathsim_jax.datasets.texts import clean_text, is_german, is_printed_column
+from retrieval_jax import data_folders
 from retrieval_jax.errors import InputError
 from retrieval_jax.text_files import read_json_lines, require_file
 
-DATA_VARIABLE, FOLDER = "RETRIEVAL_DATA", "math_text"
 Split = Literal["train", "dev", "test"]
 Extra = Literal["afp", "msc", "ams"]
 UNAVAILABLE = "contents unavailable"  # in place of a text that may not be given on
@@ -36,18 +35,10 @@ def data_folder(folder: Path | str | None = None) -> Path:
     Raises:
         InputError: neither, or no folder there.
     """
-    if folder is None:
-        parent = os.environ.get(DATA_VARIABLE)
-        if parent is None:
-            raise InputError(
-                "There is no folder to read mathematical texts from.",
-                f"Give it as `--folder`, or in {DATA_VARIABLE} the folder that holds a folder"
-                f" {FOLDER}.",
-            )
-        folder = Path(parent) / FOLDER
-    if not Path(folder).is_dir():
+    folder = data_folders.data_folder("math_text", folder, "`--folder`")
+    if not folder.is_dir():
         raise InputError(f"There is no folder {folder}.", "Check the path.")
-    return Path(folder)
+    return folder
 
 
 def read_abstract_pairs(folder: Path, split: Split) -> Pairs:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from retrieval_jax.bert import Bert
-from retrieval_jax.encoding import encode, jit_encoder
+from retrieval_jax.encoding import encode, jit_encoder, unit_length
 from retrieval_jax.pipeline import TokenTable
 from tests.bert_folders import tiny_config, tiny_params
 from tests.retrieval_jax.test_packing import docstring_lengths, random_texts
@@ -60,3 +60,8 @@ def test_vectors_equal_those_of_each_text_alone(pooling):
     hidden = np.asarray(hidden_states({"params": params}, table.input_ids, mask))
     for vector, states, length in zip(vectors, hidden, lengths, strict=True):
         np.testing.assert_allclose(vector, reduce[pooling](states[:length]), atol=1e-5)
+
+
+def test_unit_length_keeps_directions_and_zeros():
+    vectors = unit_length(np.array([[3.0, 4.0], [0.0, 0.0], [-2.0, 0.0]], np.float32))
+    np.testing.assert_allclose(vectors, [[0.6, 0.8], [0, 0], [-1, 0]], rtol=1e-6)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mathsim_jax.datasets.math_text import (
-    DATA_VARIABLE,
     adaptation_texts,
     data_folder,
     extra_pairs,
@@ -19,6 +18,7 @@ from mathsim_jax.datasets.math_text import (
     read_statements,
 )
 from mathsim_jax.datasets.msc_pairs import make_pairs, read_titles
+from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError
 
 needs_data = pytest.mark.skipif(

@@ -1,0 +1,33 @@
+"""Where source files of data lie: a folder that is given, or one below a folder of them all."""
+
+import os
+from pathlib import Path
+
+from retrieval_jax.errors import InputError
+
+DATA_VARIABLE = "RETRIEVAL_DATA"
+"""The environment variable that names the folder which holds a folder for each source."""
+
+
+def data_folder(name: str, given: Path | str | None, option: str, hint: str = "") -> Path:
+    """The folder of a source, which need not exist.
+
+    Args:
+        name: of its folder below the one that RETRIEVAL_DATA names.
+        given: the folder, where the user names it.
+        option: how the user does, for the error.
+        hint: what else the error should say.
+
+    Raises:
+        InputError: neither is given.
+    """
+    if given is not None:
+        return Path(given)
+    parent = os.environ.get(DATA_VARIABLE)
+    if parent is None:
+        raise InputError(
+            f"There is no folder to read {name} from.",
+            f"Give it as {option}, or in {DATA_VARIABLE} the folder that holds a folder {name}."
+            + hint,
+        )
+    return Path(parent) / name
