@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from mathsim_jax.config import AdaptationConfig, EncoderConfig
-from mathsim_jax.datasets.corpora import fingerprint, hold_out
+from mathsim_jax.datasets.corpora import hold_out
 from mathsim_jax.inference import SentenceEncoder
 from mathsim_jax.sentence_transformers_format import SentenceModules
 from mathsim_jax.task import MaskedTask
@@ -15,6 +15,7 @@ from mathsim_jax.vocabulary import extend_vocabulary, frequent_commands
 from retrieval_jax.bert import Pooling
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import content_fingerprint
 from retrieval_jax.masking import make_masking
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import TokenTable, tokenize
@@ -72,7 +73,7 @@ def adapt(
         _tokenize_some(dev, encoder, config.max_length),
         make_masking(encoder.tokenizer, config.mask_rate, config.whole_words),
     )
-    run = create_run(path, PACKAGE, config, fingerprint(texts))
+    run = create_run(path, PACKAGE, config, content_fingerprint(texts))
     trained = train(task, config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))
     params.pop("mlm_head")

@@ -1,6 +1,5 @@
 """Results kept on disk by what they were made of: made once, whole or not at all."""
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,19 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import content_fingerprint
 
 
 def content_name(parts: Iterable[str | np.ndarray]) -> str:
-    """Name for what is made of `parts`: their SHA-256, 32 hexadecimal digits."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, str):
-            encoded = part.encode()
-            digest.update(len(encoded).to_bytes(8, "little") + encoded)
-        else:
-            digest.update(f"{part.dtype} {part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()[:32]
+    """Name for what is made of `parts`: half of their fingerprint, 32 hexadecimal digits."""
+    return content_fingerprint(parts)[:32]
 
 
 def keep(folder: Path, name: str, write: Callable[[Path], None]) -> Path:

@@ -7,8 +7,7 @@ the configuration names, and what to put there is said where it is missing.
 import abc
 import contextlib
 import dataclasses
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,10 +27,10 @@ from docent_jax.datasets.films import FilmData, FilmSource, PreparedFilms, prepa
 from docent_jax.datasets.imdb_folder import REVIEWS, read_imdb_folder
 from docent_jax.datasets.tags import TagVotes
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import files_fingerprint
 
 MOVIELENS = "ml-*.zip"
 AMAZON_REVIEWS = ("reviews_Movies_and_TV.json*", "Movies_and_TV.json*", "Movies_and_TV_5.json*")
-_FINGERPRINTED = 1 << 16
 
 
 @dataclasses.dataclass(eq=False)
@@ -164,18 +163,6 @@ def _found(folder: Path, pattern: str, remedy: str) -> Path:
     return files[-1]
 
 
-def _fingerprint(files: Sequence[Path]) -> str:
-    """Tells contents apart without reading gigabytes: names, sizes, beginnings and ends."""
-    digest = hashlib.sha256()
-    for path in files:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            digest.update(f"{path.name} {size}\n".encode() + file.read(_FINGERPRINTED))
-            file.seek(max(0, size - _FINGERPRINTED))
-            digest.update(file.read())
-    return digest.hexdigest()[:12]
-
-
 def _rows(films: PreparedFilms) -> dict[str, list[Row]]:
     tags = films.tags
     columns = (tags.entity_ids, tags.tag_ids, tags.user_ids)
@@ -215,7 +202,7 @@ def prepare(
     Raises:
         InputError: a source file is missing or cannot be read.
     """
-    fingerprint = _fingerprint(builder.source_files(Path(folder)))
+    fingerprint = files_fingerprint(builder.source_files(Path(folder)))
     config = FilmConfig(
         name=f"names-{'kept' if keep_names else 'removed'}-{fingerprint}",
         folder=str(folder),

@@ -58,12 +58,3 @@ def hold_out(texts: Sequence[str], share: float) -> tuple[list[str], list[str]]:
         is_out = int.from_bytes(digest[:8], "big") < share * 2**64
         (held_out if is_out else kept).append(text)
     return kept, held_out
-
-
-def fingerprint(texts: Iterable[str]) -> str:
-    """SHA-256 of texts in their order."""
-    digest = hashlib.sha256()
-    for text in texts:
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.hexdigest()

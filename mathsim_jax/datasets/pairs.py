@@ -1,12 +1,12 @@
 """Labelled pairs of texts."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import content_fingerprint
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,12 +70,8 @@ class Pairs:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of texts, labels and groups."""
-        digest = hashlib.sha256()
-        for row in zip(self.first, self.second, self.labels.tolist(), self.groups, strict=True):
-            for value in map(str, row):
-                encoded = value.encode("utf-8", "surrogatepass")
-                digest.update(len(encoded).to_bytes(8, "little") + encoded)
-        return digest.hexdigest()
+        rows = zip(self.first, self.second, self.labels.tolist(), self.groups, strict=True)
+        return content_fingerprint(str(value) for row in rows for value in row)
 
     def take(self, indices: np.ndarray) -> "Pairs":
         """The pairs of `indices`, integers or a mask; the card stays that of all.

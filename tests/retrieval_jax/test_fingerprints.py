@@ -1,0 +1,40 @@
+"""Fingerprints tell contents apart, and only contents."""
+
+import hashlib
+
+import numpy as np
+
+from retrieval_jax.fingerprints import content_fingerprint, files_fingerprint
+
+
+def test_content_counts_with_its_borders_types_and_shapes():
+    numbers = np.arange(4, dtype=np.int32)
+    known = content_fingerprint(["ab", "c", numbers])
+    assert known == content_fingerprint(iter(["ab", "c", numbers.copy()]))
+    others = (["a", "bc", numbers], ["c", "ab", numbers], ["ab", "c", numbers.astype(np.int64)],
+              ["ab", "c", numbers.reshape(2, 2)], ["ab", "c"])  # fmt: skip
+    assert len({known, *map(content_fingerprint, others)}) == 6
+    assert content_fingerprint(["\ud800"]) != content_fingerprint(["\ud801"])
+
+
+def test_one_text_is_its_length_and_its_bytes():
+    expected = hashlib.sha256(b"\x02" + bytes(7) + "é".encode()).hexdigest()
+    assert content_fingerprint(["é"]) == expected
+
+
+def test_files_are_told_apart_by_name_size_and_both_ends(tmp_path):
+    path = tmp_path / "a.txt"
+    content = bytearray(300_000)
+    fingerprints = set()
+    for place in (0, len(content) - 1):
+        content[place] = 1
+        path.write_bytes(content)
+        fingerprints.add(files_fingerprint([path]))
+    assert files_fingerprint([path]) in fingerprints
+    path.write_bytes(content + b"\0")
+    fingerprints.add(files_fingerprint([path]))
+    path.rename(tmp_path / "b.txt")
+    fingerprints.add(files_fingerprint([tmp_path / "b.txt"]))
+    fingerprints.add(files_fingerprint([tmp_path / "b.txt"], "utf-8", 2))
+    fingerprints.add(files_fingerprint([tmp_path / "b.txt"], "utf-8", 3))
+    assert len(fingerprints) == 6
