@@ -154,9 +154,11 @@ def checked_rows(
         columns: which must be there.
 
     Raises:
-        InputError: one is missing, or a row has another number of fields than the header.
+        InputError: one is missing, a row has another number of fields than the header, or a field
+            is longer than the csv module reads.
     """
-    header = next(reader, [])
+    rows = _parsed(reader, source)
+    header = next(rows, [])
     missing = [column for column in columns if column not in header]
     if missing:
         raise InputError(
@@ -164,7 +166,7 @@ def checked_rows(
             f"{', '.join(header)[:200]!r}.",
             "Give the file as its publisher ships it.",
         )
-    for number, fields in enumerate(reader, 2):
+    for number, fields in enumerate(rows, 2):
         if not fields:  # a blank line
             continue
         if len(fields) != len(header):
@@ -174,6 +176,17 @@ def checked_rows(
                 "Fetch the file again, or mend the line.",
             )
         yield number, dict(zip(header, fields, strict=True))
+
+
+def _parsed(reader: Iterator[list[str]], source: object) -> Iterator[list[str]]:
+    number = 0
+    try:
+        for number, fields in enumerate(reader, 1):  # noqa: B007
+            yield fields
+    except csv.Error as error:
+        raise InputError(
+            f"{source}, line {number + 1}: {error}.", "Mend the line, or give JSON lines."
+        ) from error
 
 
 def integer(row: Mapping[str, Any], field: str, source: object, number: int) -> int:

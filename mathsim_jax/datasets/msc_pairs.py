@@ -113,7 +113,8 @@ def make_pairs(titles: dict[str, Title], limit: int | None = None, seed: int = 0
             f"no two of {len(works)} titles share a primary and a secondary code",
             "Give more works, with all their codes (the primary one first).",
         )
-    negatives = _negatives(works, len(positives), rng, card)
+    titles_of_positives = {_titles(works, pair) for pair in positives}
+    negatives = _negatives(works, len(positives), titles_of_positives, rng, card)
     pairs = [*((pair, 1) for pair in positives), *((pair, 0) for pair in negatives)]
     order = rng.permutation(len(pairs))
     card |= Counter({"positives": len(positives), "negatives": len(negatives)})
@@ -284,10 +285,18 @@ def _unrank(number: int) -> tuple[int, int]:
     return i, number - math.comb(i, 2)
 
 
+def _titles(works: Sequence[Title], pair: tuple[int, int]) -> frozenset[str]:
+    return frozenset(works[i].title for i in pair)
+
+
 def _negatives(
-    works: Sequence[Title], count: int, rng: np.random.Generator, card: Counter[str]
+    works: Sequence[Title],
+    count: int,
+    taken: set[frozenset[str]],
+    rng: np.random.Generator,
+    card: Counter[str],
 ) -> list[tuple[int, int]]:
-    """Distinct random pairs that are not alike."""
+    """Distinct random pairs that are not alike; pairs of titles in `taken` have their label."""
     found: dict[tuple[int, int], None] = {}
     for _ in range(_MAX_DRAWS):
         for a, b in np.sort(rng.integers(0, len(works), (2 * count, 2)), axis=1).tolist():
@@ -297,6 +306,8 @@ def _negatives(
                 continue
             if alike(works[a], works[b]):
                 card["random pairs that are alike, drawn again"] += 1
+            elif _titles(works, (a, b)) in taken:
+                card["random pairs of a positive's titles, drawn again"] += 1
             else:
                 found[a, b] = None
     if len(found) == count:

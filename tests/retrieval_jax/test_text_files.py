@@ -133,6 +133,9 @@ def test_tables_name_the_bad_line(tmp_path: Path) -> None:
     assert next(rows) == (2, {"a": "1", "b": '"x'})
     with pytest.raises(InputError, match="line 3: 1 fields where the header has 2"):
         next(rows)
+    path.write_text("a\tb\n1\t2\n1\t" + 200_000 * "x" + "\n")
+    with pytest.raises(InputError, match="file, line 3: field larger than field limit"):
+        list(read_table(path, ("b",), Counter()))
     with pytest.raises(InputError, match="no column c"):
         list(read_table(path, ("c",), Counter()))
 

@@ -43,6 +43,24 @@ def test_the_rule_by_hand():
     assert not alike(a, Title("b", "16B20", frozenset({"16A10"})))  # the primary one is no other
 
 
+def test_two_titles_never_get_both_labels():
+    rings, fields = frozenset({"16B20"}), frozenset({"12F10"})
+    titles = {
+        "1": Title("rings", "16A10", rings),
+        "2": Title("fields", "16A10", rings),
+        # The same titles again, under codes by which they are not alike.
+        "3": Title("rings", "16A10", fields),
+        "4": Title("groups", "20A05", fields),
+    }
+    for seed in range(20):
+        pairs = make_pairs(titles, seed=seed)
+        assert pairs.labels.sum() == 1
+        labelled = dict(zip(map(frozenset, zip(pairs.first, pairs.second, strict=True)),
+                            pairs.labels.tolist(), strict=True))  # fmt: skip
+        assert len(labelled) == 2
+        assert labelled[frozenset({"rings", "fields"})] == 1
+
+
 def test_all_positives_are_found_and_as_many_negatives():
     titles = works(60)
     by_title = {work.title: work for work in titles.values()}
