@@ -8,7 +8,8 @@ import dataclasses
 from typing import Literal
 
 from retrieval_jax.bert import Dtype, Pooling, Remat
-from retrieval_jax.errors import InputError
+from retrieval_jax.config import added_later
+from retrieval_jax.errors import InputError, check_at_least_1
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
@@ -78,9 +79,12 @@ class ModelConfig:
         mlm_weight: lambda, the weight of the masked words' loss of Full and Hybrid.
         word_mask_rate: share of word pieces that these two mask.
         entity_mask_rate: share of texts whose entity Full masks.
+        chunk_texts: of Dual: texts encoded at a time. A larger batch is encoded in chunks, whose
+            inner states are computed again for the gradient, and the loss goes over some texts at a
+            time, so that memory hardly grows with the batch; None = all at once.
 
     Raises:
-        InputError: a rate or weight out of range.
+        InputError: a rate, weight or number out of range.
     """
 
     kind: Literal["dual", "full", "hybrid"] = "dual"
@@ -100,6 +104,7 @@ class ModelConfig:
     mlm_weight: float = 1.0
     word_mask_rate: float = 0.15
     entity_mask_rate: float = 0.5
+    chunk_texts: int | None = added_later(None)
 
     def __post_init__(self) -> None:
         """Refuses shares that are none."""
@@ -108,6 +113,13 @@ class ModelConfig:
                 raise InputError(f"model.{name} is {getattr(self, name)}", "Give a share up to 1.")
         if self.mlm_weight < 0:
             raise InputError(f"model.mlm_weight is {self.mlm_weight}", "Give 0 or more.")
+        if self.chunk_texts is not None:
+            check_at_least_1(**{"model.chunk_texts": self.chunk_texts})
+            if self.kind != "dual":
+                raise InputError(
+                    f"model.chunk_texts with model.kind {self.kind}, which masks words",
+                    "Only dual is encoded in chunks; take model.remat or training.accumulate.",
+                )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -75,7 +75,7 @@ def tokenize_after_entities(
     max_length: int,
     folder: Path | None = None,
 ) -> TokenTable:
-    """Tokenises texts as [CLS] [MASK] [SEP] text [SEP], `max_length` and two pieces at most.
+    """Tokenises texts as `[CLS] [MASK] [SEP] text [SEP]`, `max_length` and two pieces at most.
 
     `folder` as in `pipeline.tokenize`.
 

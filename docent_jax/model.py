@@ -84,10 +84,15 @@ class Dual(nn.Module):
         attention_mask: jax.Array,
         position_ids: jax.Array,
         num_texts: int,
+        deterministic: bool = True,
     ) -> jax.Array:
         """f(s) `[texts, dim]` float32 of packed sentences."""
-        hidden = self._hidden(input_ids, attention_mask, position_ids, deterministic=True)
+        hidden = self._hidden(input_ids, attention_mask, position_ids, deterministic)
         return pool(hidden, attention_mask, self.pooling, num_texts)
+
+    def table_and_temperature(self) -> tuple[jax.Array, jax.Array]:
+        """All g(e) `[entities, dim]` float32, and the temperature, a scalar."""
+        return self.entities.embedding[: self.num_entities], jnp.exp(self.log_temperature)
 
     def _hidden(
         self,
@@ -104,8 +109,7 @@ class Dual(nn.Module):
         self, hidden: jax.Array, attention_mask: jax.Array, num_texts: int
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         sentences = pool(hidden, attention_mask, self.pooling, num_texts)
-        table = self.entities.embedding[: self.num_entities]
-        return sentences, table, jnp.exp(self.log_temperature)
+        return sentences, *self.table_and_temperature()
 
 
 class Hybrid(Dual):
@@ -165,7 +169,7 @@ class EntityVocabulary(nn.Embed):
 class Full(nn.Module):
     """DocEnt-Full (section 2.2): BERT whose vocabulary is extended by the entities.
 
-    A text is [CLS] [MASK] [SEP] sentence [SEP] (`data.tokenize_after_entities`): segment A is the
+    A text is `[CLS] [MASK] [SEP] sentence [SEP]` (`data.tokenize_after_entities`): segment A is the
     place of the entity, segment B the sentence. The entities' vectors stay a table of their own,
     which the model axis may split; at the place of a text whose entity is not masked, its vector
     stands instead of [MASK]'s. Words and entities are predicted by one MLM head, tied to both

@@ -10,6 +10,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from docent_jax.baselines import mean_vectors
 from docent_jax.config import Config, ModelConfig
@@ -18,7 +19,10 @@ from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.model import Full, Hybrid, make_model, with_spare_rows
 from docent_jax.task import DualTask, FullTask, HybridTask, TableTask
 from retrieval_jax.bert import BertConfig, stack_layers
+from retrieval_jax.bert_sharding import bert_rules
+from retrieval_jax.chunking import Chunking
 from retrieval_jax.config import to_dict
+from retrieval_jax.distributed import on_main
 from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name, keep
@@ -32,7 +36,7 @@ from retrieval_jax.pretrained import (
     start_mlm_head,
 )
 from retrieval_jax.runs import RunFolder, create_run
-from retrieval_jax.sharding import MeshConfig, make_mesh
+from retrieval_jax.sharding import DATA, MODEL, MeshConfig, make_mesh
 from retrieval_jax.training import Trained, TrainingConfig, train
 
 PACKAGE = "docent_jax"
@@ -116,7 +120,7 @@ def fit_table(vectors: np.ndarray, data: EncodedCorpus, config: Config) -> np.nd
     )
     task = TableTask(vectors, data.sentence_entities, table, model.temperature)
     # One device: seconds of work, and any number of sentences makes a batch.
-    mesh = make_mesh(MeshConfig(), jax.devices()[:1])
+    mesh = make_mesh(MeshConfig(), jax.local_devices()[:1])
     fitted = train(task, training, mesh=mesh, show_progress=False)
     return np.asarray(fitted.params["entities"]["embedding"])
 
@@ -189,20 +193,27 @@ def make_task(
     encoder: PretrainedBert,
     data: EncodedCorpus,
     warm_start: Callable[[], Params],
+    mesh: Mesh | None = None,
 ) -> DualTask | FullTask:
-    """The task that trains the model of a configuration.
+    """The task that trains the model of a configuration, on the devices of `mesh`; one by default.
 
     Raises:
         InputError: Full or Hybrid, and a vocabulary without [MASK].
     """
     model = make_model(config, encoder.config, len(data.corpus.entities))
+    lanes, parts = (1, 1) if mesh is None else (mesh.shape[DATA], mesh.shape[MODEL])
     if isinstance(model, Full | Hybrid):
         masking = make_masking(encoder.tokenizer, config.word_mask_rate)
         weight = config.mlm_weight
         if isinstance(model, Full):
-            return FullTask(model, data, masking, weight, config.entity_mask_rate, warm_start)
-        return HybridTask(model, data, config.negatives, masking, weight, warm_start)
-    return DualTask(model, data, config.negatives, warm_start)
+            task = FullTask(model, data, masking, weight, config.entity_mask_rate, warm_start)
+        else:
+            task = HybridTask(model, data, config.negatives, masking, weight, warm_start)
+    else:
+        chunking = Chunking(config.chunk_texts, lanes)
+        task = DualTask(model, data, config.negatives, warm_start, chunking)
+    task.rules = (*task.rules, *bert_rules(encoder.config, parts))
+    return task
 
 
 def pretrain(
@@ -246,12 +257,13 @@ def pretrain(
     def warm_start() -> Params:
         return start_params(encoder, data, config, untrained_vectors)
 
-    task = make_task(config.model, encoder, data, warm_start)
+    mesh = make_mesh(config.training.mesh)
+    task = make_task(config.model, encoder, data, warm_start, mesh)
     run = create_run(path, PACKAGE, config, corpus.fingerprint)
     run.write_json(ENTITIES, list(corpus.entities))
     run.write_json(ENCODER, to_dict(encoder.config))
-    copy_tokenizer(encoder.folder, path / TOKENIZER)
-    return run, train(task, config.training, run)
+    on_main(lambda: copy_tokenizer(encoder.folder, path / TOKENIZER))
+    return run, train(task, config.training, run, mesh)
 
 
 def _check_lengths(config: Config, encoder: BertConfig) -> None:

@@ -24,6 +24,8 @@ from docent_jax.model import (
     jit_text_encoder,
     text_factors,
 )
+from retrieval_jax.chunking import ROWS, Chunking, encode_text_chunks
+from retrieval_jax.contrastive_blocked import row_blocked_contrastive_loss
 from retrieval_jax.losses import contrastive_loss, contrastive_loss_from_embeddings
 from retrieval_jax.masking import Masking, mask_pieces, masked_piece_loss
 from retrieval_jax.params import Params
@@ -41,6 +43,7 @@ def entity_loss(
     entity_ids: jax.Array,
     temperature: jax.Array,
     negatives: Negatives,
+    lanes: int | None = None,
 ) -> jax.Array:
     """-log P(e | s) of section 2.1, averaged over the batch.
 
@@ -51,10 +54,23 @@ def entity_loss(
         temperature: positive scalar.
         negatives: softmax over all entities, or over those of the batch, where a second sentence
             of the same entity gives no negative.
+        lanes: go over some sentences at a time, on so many devices
+            (`row_blocked_contrastive_loss`); None = over all.
 
     Returns:
         float32 scalar.
     """
+    if lanes is not None:
+        is_whole = negatives == "all"
+        return row_blocked_contrastive_loss(
+            sentences,
+            entity_table if is_whole else entity_table[entity_ids],
+            temperature,
+            entity_ids,
+            jnp.arange(len(entity_table)) if is_whole else entity_ids,
+            entity_ids if is_whole else None,
+            lanes=lanes,
+        )
     if negatives == "all":
         return contrastive_loss_from_embeddings(
             sentences, entity_table, temperature, positives=entity_ids
@@ -80,6 +96,8 @@ class EntityTask:
     # The table, and the biases of `Full`.
     rules: Rules = (("entities/", PartitionSpec(MODEL)),)
     inseparable: str | None = None
+    batches_by_process = True
+    chunking = Chunking()
 
     def __init__(self, model: Model, data: EncodedCorpus, warm_start: Callable[[], Params]) -> None:
         self.model, self.data = model, data
@@ -97,7 +115,8 @@ class EntityTask:
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
         """Shuffled sentences in packed rows."""
         columns = {"entity_ids": self.data.sentence_entities}
-        return text_batches(self.data.sentences, columns, batch_size, seed)
+        chunks = self.chunking.count(batch_size, jax.process_count())
+        return text_batches(self.data.sentences, columns, batch_size, seed, chunks=chunks)
 
     def evaluate(self, params: Params) -> dict[str, float]:
         """Zero-shot ranking of the dev queries; nothing if there are none."""
@@ -120,6 +139,7 @@ class DualTask(EntityTask):
         data: tokenised sentences and dev queries.
         negatives: denominator of P(e | s).
         warm_start: gives host arrays to start from: the encoder, and the table unless random.
+        chunking: of batches; by default a batch is one chunk.
     """
 
     def __init__(
@@ -128,8 +148,10 @@ class DualTask(EntityTask):
         data: EncodedCorpus,
         negatives: Negatives,
         warm_start: Callable[[], Params],
+        chunking: Chunking | None = None,
     ) -> None:
         super().__init__(model, data, warm_start)
+        self.chunking = chunking or Chunking()
         self.negatives: Negatives = negatives
         in_batch = "the negatives of a sentence are the entities of its whole batch"
         self.inseparable = in_batch if negatives == "in_batch" else None
@@ -138,17 +160,30 @@ class DualTask(EntityTask):
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
     ) -> tuple[jax.Array, Metrics]:
         """`entity_loss` of a batch of `pipeline.text_batches` with `entity_ids` `[texts]`."""
-        outputs: Any = self.model.apply(
-            {"params": params},
-            batch["input_ids"],
-            batch["attention_mask"],
-            batch["position_ids"],
-            num_texts=len(batch["entity_ids"]),
-            deterministic=not train,
-            rngs={"dropout": rng},
+        num_texts = len(batch["entity_ids"])
+        chunks = self.chunking.count(num_texts)
+        apply: Any = functools.partial(self.model.apply, {"params": params})
+
+        def encode(rows: dict[str, jax.Array], rng: jax.Array) -> jax.Array:
+            return apply(
+                *(rows[name] for name in ROWS),
+                num_texts // chunks,
+                not train,
+                method=Dual.encode,
+                rngs={"dropout": rng},
+            )
+
+        lanes = self.chunking.lanes
+        sentences = encode_text_chunks(encode, batch, num_texts, chunks, rng, lanes)
+        table, temperature = apply(method=Dual.table_and_temperature)
+        loss = entity_loss(
+            sentences,
+            table,
+            batch["entity_ids"],
+            temperature,
+            self.negatives,
+            None if self.chunking.size is None else lanes,
         )
-        sentences, table, temperature = outputs
-        loss = entity_loss(sentences, table, batch["entity_ids"], temperature, self.negatives)
         return loss, {"temperature": (temperature, jnp.float32(1))}
 
 
@@ -320,14 +355,14 @@ class TableTask:
         """Shuffled sentence vectors."""
 
         def make_batch(parts: np.ndarray) -> Batch:
-            indices = parts[jax.process_index()]
+            indices = parts[0]
             return {
                 "vectors": self.vectors[indices],
                 "entity_ids": self.sentence_entities[indices],
             }
 
         lengths = np.zeros(len(self.vectors), np.int32)
-        return iterate(ShuffledBatches(lengths, batch_size, seed), make_batch)
+        return iterate(ShuffledBatches(lengths, batch_size, seed, processes=1), make_batch)
 
     def evaluate(self, params: Params) -> dict[str, float]:
         """Nothing: the number of steps is chosen beforehand."""

@@ -1,5 +1,7 @@
 """Domain adaptation: from an encoder and texts to an encoder that knows their language."""
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 from mathsim_jax.config import AdaptationConfig, EncoderConfig
 from mathsim_jax.datasets.corpora import hold_out
 from mathsim_jax.inference import SentenceEncoder
-from mathsim_jax.sentence_transformers_format import SentenceModules
+from mathsim_jax.sentence_transformers_format import SentenceModules, read_modules
 from mathsim_jax.task import MaskedTask
 from mathsim_jax.vocabulary import extend_vocabulary, frequent_commands
 from retrieval_jax.bert import Pooling
@@ -17,14 +19,22 @@ from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.errors import InputError
 from retrieval_jax.fingerprints import content_fingerprint
 from retrieval_jax.masking import make_masking
+from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import TokenTable, tokenize
-from retrieval_jax.pretrained import PretrainedBert, load_pretrained, start_mlm_head
+from retrieval_jax.pretrained import (
+    PretrainedBert,
+    find_encoder,
+    load_pretrained,
+    start_mlm_head,
+)
 from retrieval_jax.runs import RunFolder, create_run
-from retrieval_jax.training import Trained, train
+from retrieval_jax.training import Trained, TrainingConfig, train
 
 PACKAGE = "mathsim_jax"
-ENCODER = "encoder"
+ENCODER, HEAD = "encoder", "head"  # folders of a run
+HEAD_LEARNING_RATE = 1e-3
+BELOW_HEAD = ("^embeddings/", "^encoder/")  # word vectors are those of its logits too
 MAX_LENGTH = 256  # word pieces in use (model card, intended use)
 
 
@@ -32,18 +42,31 @@ def load_encoder(config: EncoderConfig, mlm_head: bool = False) -> PretrainedBer
     """Loads the encoder that a configuration starts from, with its MLM head if asked for.
 
     Raises:
-        InputError: as `pretrained.load_pretrained`.
+        InputError: as `find_encoder`, `read_modules` and `load_pretrained`.
     """
     overrides = {name: getattr(config, name) for name in ("dtype", "remat")}
     if config.dropout is not None:
         overrides |= {"hidden_dropout": config.dropout, "attention_dropout": config.dropout}
-    return load_pretrained(config.encoder, config.layers, mlm_head=mlm_head, **overrides)
+    folder = find_encoder(config.encoder)
+    bert = str(folder / read_modules(folder).bert)
+    return load_pretrained(bert, config.layers, mlm_head=mlm_head, **overrides)
+
+
+def encoder_pooling(config: EncoderConfig) -> Pooling:
+    """How the encoder that a configuration starts from pools: as its folder says, else by mean.
+
+    Raises:
+        InputError: as `find_encoder` and `read_modules`.
+    """
+    return read_modules(find_encoder(config.encoder)).pooling
 
 
 def adapt(
     config: AdaptationConfig, texts: Sequence[str], path: Path
 ) -> tuple[RunFolder, Trained, Path]:
     """Trains masked language modelling on texts, or takes an interrupted run up.
+
+    The MLM head may learn first, alone: `config.head_steps`, in the run folder `head` inside.
 
     Args:
         config: what to train and how.
@@ -66,24 +89,40 @@ def adapt(
     if config.new_commands:
         commands = frequent_commands(known, encoder.tokenizer, config.new_commands)
         encoder = extend_vocabulary(encoder, commands)
-    task = MaskedTask(
+    make_task = functools.partial(
+        MaskedTask,
         encoder.config,
-        encoder.params,
-        tokenize(known, encoder.tokenizer, config.max_length),
-        _tokenize_some(dev, encoder, config.max_length),
-        make_masking(encoder.tokenizer, config.mask_rate, config.whole_words),
+        train=tokenize(known, encoder.tokenizer, config.max_length),
+        dev=_tokenize_some(dev, encoder, config.max_length),
+        masking=make_masking(encoder.tokenizer, config.mask_rate, config.whole_words),
     )
-    run = create_run(path, PACKAGE, config, content_fingerprint(texts))
-    trained = train(task, config.training, run)
+    data = content_fingerprint(texts)
+    run = create_run(path, PACKAGE, config, data)
+    params = encoder.params
+    if config.head_steps:
+        first = dataclasses.replace(config, training=head_training(config))
+        head = create_run(path / HEAD, PACKAGE, first, data)
+        train(make_task(params), first.training, head)
+        params = restore_params(head.path)
+    trained = train(make_task(params), config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))
     params.pop("mlm_head")
-    sentence_encoder(encoder, params).save_pretrained(path / ENCODER)
+    pooling = encoder_pooling(config.model)
+    sentence_encoder(encoder, params, pooling).save_pretrained(path / ENCODER)
     return run, trained, path / ENCODER
 
 
-def sentence_encoder(
-    encoder: PretrainedBert, params: Params, pooling: Pooling = "mean"
-) -> SentenceEncoder:
+def head_training(config: AdaptationConfig) -> TrainingConfig:
+    """How the MLM head is trained alone: as the whole, but for steps, rate and what is frozen."""
+    return dataclasses.replace(
+        config.training,
+        steps=config.head_steps,
+        evaluate_every=config.head_steps,
+        optimizer=OptimizerConfig(learning_rate=HEAD_LEARNING_RATE, frozen=BELOW_HEAD),
+    )
+
+
+def sentence_encoder(encoder: PretrainedBert, params: Params, pooling: Pooling) -> SentenceEncoder:
     """A trained encoder to use and to save: pooled, vectors of unit length.
 
     Args:

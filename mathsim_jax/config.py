@@ -10,7 +10,9 @@ from typing import Literal
 
 from mathsim_jax.datasets.math_text import Extra
 from retrieval_jax.bert import Dtype, Pooling, Remat
-from retrieval_jax.errors import InputError
+from retrieval_jax.config import added_later
+from retrieval_jax.contrastive_blocked import LOWEST_TEMPERATURE
+from retrieval_jax.errors import InputError, check_at_least_1
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
@@ -45,11 +47,13 @@ class AdaptationConfig:
         mask_rate: share of word pieces that are masked.
         whole_words: mask all pieces of a word or none.
         new_commands: LaTeX commands that become pieces of the vocabulary, at most.
+        head_steps: steps in which the MLM head alone learns first, so that a head without
+            knowledge does not spoil the encoder; 0 where the encoder's folder has one.
         dev_share: share of texts that are held out to choose the best step.
         training: how it is trained.
 
     Raises:
-        InputError: a share that is none.
+        InputError: a share that is none, or a number below 0.
     """
 
     model: EncoderConfig = EncoderConfig()
@@ -57,16 +61,18 @@ class AdaptationConfig:
     mask_rate: float = 0.15
     whole_words: bool = False
     new_commands: int = 0
+    head_steps: int = added_later(0)
     dev_share: float = 0.02
     training: TrainingConfig = TrainingConfig(best_measure="log_likelihood")
 
     def __post_init__(self) -> None:
-        """Refuses shares that are none."""
+        """Refuses shares that are none and numbers below 0."""
         for name in ("mask_rate", "dev_share"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}", "Give a share below 1.")
-        if self.new_commands < 0:
-            raise InputError(f"new_commands is {self.new_commands}", "Give 0 or more.")
+        for name in ("new_commands", "head_steps"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} is {getattr(self, name)}", "Give 0 or more.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,22 +81,25 @@ class FineTuningConfig:
 
     Attributes:
         model: the encoder to start from.
-        pooling: how a text becomes a vector.
+        pooling: how a text becomes a vector; None = as the encoder's folder says, else the mean.
         max_length: word pieces a text is cut to in training.
         objective: "cosine": mean squared error between cosine and label; "contrastive": each
             positive among the second texts of the batch, negatives are not used.
         temperature: divides the cosine of the contrastive loss.
+        chunk_pairs: pairs encoded at a time, for the contrastive loss. A larger batch is encoded in
+            chunks, whose inner states are computed again for the gradient, and the loss is computed
+            in tiles, so that memory hardly grows with the batch; None = all at once.
         extra: sources of further pairs (`datasets.math_text.extra_pairs`).
         extra_limit: positives taken of each at most.
         german: train also on pairs whose second text is German, which language gives away.
         training: how it is trained.
 
     Raises:
-        InputError: a temperature that is not positive.
+        InputError: a temperature that is too low, or `chunk_pairs` below 1 or without its loss.
     """
 
     model: EncoderConfig = EncoderConfig()
-    pooling: Pooling = "mean"
+    pooling: Pooling | None = None
     max_length: int = 256
     objective: Literal["cosine", "contrastive"] = "cosine"
     temperature: float = 0.05
@@ -98,14 +107,28 @@ class FineTuningConfig:
     extra_limit: int | None = 200
     german: bool = False
     training: TrainingConfig = TrainingConfig(best_measure="Spearman")
+    chunk_pairs: int | None = added_later(None)
 
     def __post_init__(self) -> None:
-        """Refuses a temperature that is not positive."""
+        """Refuses a temperature that is too low, and chunks without use."""
         if self.temperature <= 0:
             raise InputError(f"temperature is {self.temperature}", "Give a positive number.")
+        if self.chunk_pairs is None:
+            return
+        check_at_least_1(chunk_pairs=self.chunk_pairs)
+        if self.objective != "contrastive":
+            raise InputError(
+                f"chunk_pairs with the objective {self.objective!r}",
+                "Its loss is a mean over pairs: take --training.accumulate.",
+            )
+        if self.temperature < LOWEST_TEMPERATURE:
+            raise InputError(
+                f"temperature is {self.temperature}, with chunk_pairs",
+                f"Give {LOWEST_TEMPERATURE} or more.",
+            )
 
 
-# A fresh MLM head learns faster than the encoder below it may change.
+# An MLM head learns faster than the encoder below it may change.
 HEAD_RATE = ("^mlm_head/", 20.0)
 
 ADAPTATION_PRESETS: dict[str, AdaptationConfig] = {
@@ -128,6 +151,7 @@ ADAPTATION_PRESETS: dict[str, AdaptationConfig] = {
     ),
     "small": AdaptationConfig(
         max_length=96,
+        head_steps=200,
         training=TrainingConfig(
             steps=120,
             batch_size=24,
@@ -135,13 +159,14 @@ ADAPTATION_PRESETS: dict[str, AdaptationConfig] = {
             evaluate_every=60,
             checkpoint_every=60,
             best_measure="log_likelihood",
-            optimizer=OptimizerConfig(learning_rate=2e-5, scaled=(HEAD_RATE,)),
+            optimizer=OptimizerConfig(learning_rate=5e-6, scaled=(HEAD_RATE,)),
         ),
     ),
     "smoke": AdaptationConfig(
         model=EncoderConfig(layers=1),
         max_length=32,
         new_commands=8,
+        head_steps=2,
         training=TrainingConfig(
             steps=4,
             batch_size=16,

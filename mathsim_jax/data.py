@@ -14,7 +14,14 @@ from transformers import PreTrainedTokenizerBase
 from mathsim_jax.datasets.pairs import Pairs
 from retrieval_jax.errors import InputError
 from retrieval_jax.packing import padded_rows, place, row_width
-from retrieval_jax.pipeline import Batch, ShuffledBatches, TokenTable, iterate, tokenize
+from retrieval_jax.pipeline import (
+    Batch,
+    ShuffledBatches,
+    TokenTable,
+    iterate,
+    joined_rows,
+    tokenize,
+)
 
 # Rows of a batch come in steps of this many, so that similar sets of pairs meet one program.
 ROW_STEP = 4
@@ -60,19 +67,23 @@ def tokenize_pairs(pairs: Pairs, tokenizer: PreTrainedTokenizerBase, max_length:
     )
 
 
-def pair_batches(pairs: TokenPairs, batch_size: int, seed: int) -> grain.DatasetIterator[Any]:
+def pair_batches(
+    pairs: TokenPairs, batch_size: int, seed: int, chunks: int = 1
+) -> grain.DatasetIterator[Any]:
     """Endless shuffled batches of pairs.
 
     Args:
         pairs: tokenised.
         batch_size: pairs, global.
         seed: of the order.
+        chunks: equal parts of each process's pairs, whose rows are their own and as many as those
+            of the others (`chunking.encode_text_chunks`).
 
     Returns:
         An iterator of dicts: `input_ids`, `attention_mask`, `position_ids` int32 `[rows, width]`
-        (`packing.pack`) of at most `2 * batch_size` distinct texts, and of each pair `[batch]` the
-        numbers of its texts among them, `first` and `second` int32; `labels` float32; `groups`
-        int32.
+        (`packing.pack`) of at most `2 * batch_size` texts, distinct within a chunk, and of each
+        pair `[batch]` the numbers of its texts among them, `first` and `second` int32; `labels`
+        float32; `groups` int32; `texts` int32 `[batch, 2]`, as in `TokenPairs`.
 
     Raises:
         InputError: as `pipeline.ShuffledBatches`.
@@ -80,27 +91,35 @@ def pair_batches(pairs: TokenPairs, batch_size: int, seed: int) -> grain.Dataset
     lengths = pairs.table.lengths
     source = ShuffledBatches(lengths[pairs.texts].sum(axis=1), batch_size, seed)
     width = row_width(lengths[np.unique(pairs.texts)])
-    multiple = math.lcm(ROW_STEP, jax.local_device_count())
+    # Whole chunks are split over devices, not their rows.
+    multiple = math.lcm(ROW_STEP, jax.local_device_count()) if chunks == 1 else ROW_STEP
+
+    def cut(part: np.ndarray) -> np.ndarray:
+        return part.reshape(-1, chunks).T  # [chunks, pairs], of all lengths each
 
     def rows_needed(parts: np.ndarray) -> int:
-        distinct = [np.unique(pairs.texts[part]) for part in parts]
+        distinct = [np.unique(pairs.texts[chunk]) for part in parts for chunk in cut(part)]
         return max(place(lengths[texts], width).num_rows for texts in distinct)
 
     usual = max(rows_needed(source[index]) for index in range(64))
 
     def make_batch(parts: np.ndarray) -> Batch:
-        process = jax.process_index()
-        chosen = parts[process]
-        texts, numbers = np.unique(pairs.texts[chosen], return_inverse=True)
-        numbers = numbers.reshape(-1, 2).astype(np.int32)
         shape = padded_rows(rows_needed(parts), usual, multiple), width
-        first = process * 2 * len(chosen)
-        rows = pairs.table.pack(texts, place(lengths[texts], width), shape, first)
-        return rows | {
-            "first": numbers[:, 0] + first,
-            "second": numbers[:, 1] + first,
+        chosen = cut(parts[jax.process_index()])
+        first = jax.process_index() * 2 * chosen.size
+        rows, numbers = [], []
+        for chunk in chosen:
+            texts, of_pairs = np.unique(pairs.texts[chunk], return_inverse=True)
+            rows.append(pairs.table.pack(texts, place(lengths[texts], width), shape, first))
+            numbers.append(of_pairs.reshape(-1, 2).astype(np.int32) + first)
+            first += 2 * len(chunk)
+        numbers, chosen = np.concatenate(numbers), chosen.reshape(-1)
+        return joined_rows(rows) | {
+            "first": numbers[:, 0],
+            "second": numbers[:, 1],
             "labels": pairs.labels[chosen],
             "groups": pairs.groups[chosen],
+            "texts": pairs.texts[chosen],
         }
 
     return iterate(source, make_batch)

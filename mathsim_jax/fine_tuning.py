@@ -5,12 +5,14 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from mathsim_jax.adaptation import (
     ENCODER,
     MAX_LENGTH,
     PACKAGE,
     check_length,
+    encoder_pooling,
     load_encoder,
     sentence_encoder,
 )
@@ -20,11 +22,16 @@ from mathsim_jax.datasets.math_text import extra_pairs, german_pairs
 from mathsim_jax.datasets.pairs import Pairs, join_pairs
 from mathsim_jax.evaluation import pair_cosines
 from mathsim_jax.task import PairTask
+from retrieval_jax.bert import Pooling
+from retrieval_jax.bert_sharding import bert_rules
 from retrieval_jax.checkpoints import restore_params
+from retrieval_jax.chunking import Chunking
+from retrieval_jax.distributed import on_main
 from retrieval_jax.encoding import jit_encoder
 from retrieval_jax.errors import InputError
 from retrieval_jax.pretrained import PretrainedBert
 from retrieval_jax.runs import RunFolder, create_run
+from retrieval_jax.sharding import DATA, MODEL, make_mesh
 from retrieval_jax.training import Trained, train
 
 
@@ -50,10 +57,23 @@ def training_pairs(config: FineTuningConfig, pairs: Pairs, folder: Path | None) 
     return join_pairs([pairs, *extra])
 
 
+def pooling_of(config: FineTuningConfig) -> Pooling:
+    """The pooling that a configuration means: its own, else that of its encoder's folder.
+
+    Raises:
+        InputError: as `encoder_pooling`.
+    """
+    return config.pooling or encoder_pooling(config.model)
+
+
 def make_task(
-    config: FineTuningConfig, encoder: PretrainedBert, pairs: Pairs, dev: Pairs | None
+    config: FineTuningConfig,
+    encoder: PretrainedBert,
+    pairs: Pairs,
+    dev: Pairs | None,
+    mesh: Mesh | None = None,
 ) -> PairTask:
-    """The task that a configuration means.
+    """The task that a configuration means, on the devices of `mesh`; all that are its by default.
 
     Raises:
         InputError: a `max_length` that the encoder does not hold, or dev pairs of one label.
@@ -63,15 +83,19 @@ def make_task(
         dev.require_both_labels("the dev pairs")
     params = {part: encoder.params[part] for part in ("embeddings", "encoder")}
     length, tokenizer = config.max_length, encoder.tokenizer
-    return PairTask(
+    mesh = make_mesh(config.training.mesh) if mesh is None else mesh
+    task = PairTask(
         encoder.config,
         params,
-        config.pooling,
+        pooling_of(config),
         tokenize_pairs(pairs, tokenizer, length),
         None if dev is None else tokenize_pairs(dev, tokenizer, length),
         config.objective,
         config.temperature,
+        Chunking(config.chunk_pairs, mesh.shape[DATA]),
     )
+    task.rules = bert_rules(encoder.config, mesh.shape[MODEL])
+    return task
 
 
 def fine_tune(
@@ -98,7 +122,8 @@ def fine_tune(
     run.write_json("card.json", dict(pairs.card))
     trained = train(task, config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))
-    sentence_encoder(encoder, params, config.pooling).save_pretrained(path / ENCODER)
+    best = sentence_encoder(encoder, params, pooling_of(config))
+    on_main(lambda: best.save_pretrained(path / ENCODER))
     return run, trained, path / ENCODER
 
 
@@ -112,7 +137,7 @@ def score_pairs(
     """
     check_length(max_length, encoder)
     params = {part: encoder.params[part] for part in ("embeddings", "encoder")}
-    encode_batch = functools.partial(jit_encoder(encoder.config, config.pooling), params)
+    encode_batch = functools.partial(jit_encoder(encoder.config, pooling_of(config)), params)
     return pair_cosines(encode_batch, tokenize_pairs(pairs, encoder.tokenizer, max_length))
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from mathsim_jax.data import TokenPairs, pair_batches
 from mathsim_jax.evaluation import pair_cosines, pair_measures
 from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
+from retrieval_jax.chunking import Chunking, encode_text_chunks
+from retrieval_jax.contrastive_blocked import blocked_contrastive_loss
 from retrieval_jax.encoding import jit_encoder
 from retrieval_jax.losses import (
     contrastive_loss_from_embeddings,
@@ -42,6 +44,7 @@ class MaskedTask:
 
     rules: Rules = ()
     inseparable: str | None = MASKED
+    batches_by_process = True
 
     def __init__(
         self,
@@ -130,12 +133,14 @@ class PairTask:
         train: pairs to learn from.
         dev: pairs to choose the best step by, or None.
         objective: "cosine": `cosine_regression_loss`, the published one; "contrastive":
-            `contrastive_loss_from_embeddings` of positives, both directions. Texts of one group are
-            no negatives of each other.
+            `contrastive_loss_from_embeddings` of positives, both directions. Pairs of one group, or
+            with a text in common, are no negatives of each other.
         temperature: of the contrastive loss.
+        chunking: of batches, for the contrastive loss; by default a batch is one chunk.
     """
 
     rules: Rules = ()
+    batches_by_process = True
 
     def __init__(
         self,
@@ -146,8 +151,10 @@ class PairTask:
         dev: TokenPairs | None,
         objective: Literal["cosine", "contrastive"],
         temperature: float,
+        chunking: Chunking | None = None,
     ) -> None:
         self.model = Bert(config)
+        self.chunking = chunking or Chunking()
         self.inseparable: str | None = IN_BATCH if objective == "contrastive" else None
         self._params, self._dev = params, dev
         self._pooling: Pooling = pooling
@@ -170,32 +177,43 @@ class PairTask:
     ) -> tuple[jax.Array, Metrics]:
         """The objective on a batch of `data.pair_batches`."""
         labels = batch["labels"]
-        hidden: Any = self.model.apply(
-            {"params": params},
-            batch["input_ids"],
-            batch["attention_mask"],
-            position_ids=batch["position_ids"],
-            deterministic=not train,
-            rngs={"dropout": rng},
-        )
-        vectors = pool(hidden, batch["attention_mask"], self._pooling, 2 * len(labels))
+        chunks = self.chunking.count(len(labels))
+
+        def encode(rows: dict[str, jax.Array], rng: jax.Array) -> jax.Array:
+            hidden: Any = self.model.apply(
+                {"params": params},
+                rows["input_ids"],
+                rows["attention_mask"],
+                position_ids=rows["position_ids"],
+                deterministic=not train,
+                rngs={"dropout": rng},
+            )
+            num_texts = 2 * len(labels) // chunks
+            return pool(hidden, rows["attention_mask"], self._pooling, num_texts)
+
+        lanes = self.chunking.lanes
+        vectors = encode_text_chunks(encode, batch, 2 * len(labels), chunks, rng, lanes)
         first, second = vectors[batch["first"]], vectors[batch["second"]]  # [batch, dim]
         if self._objective == "cosine":
             return cosine_regression_loss(first, second, labels), {}
-        groups = batch["groups"]
+        # Of one group, or with an equal first or second text: each is right for the other.
+        ids = jnp.concatenate([batch["groups"][:, None], batch["texts"]], axis=1)
+        if self.chunking.size is not None:
+            return blocked_contrastive_loss(first, second, self._temperature, ids, lanes=lanes), {}
         loss = contrastive_loss_from_embeddings(
             first,
             second,
             self._temperature,
-            query_ids=groups,
-            candidate_ids=groups,
+            query_ids=ids,
+            candidate_ids=ids,
             symmetric=True,
         )
         return loss, {}
 
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
         """Shuffled pairs in packed rows."""
-        return pair_batches(self._train, batch_size, seed)
+        chunks = self.chunking.count(batch_size, jax.process_count())
+        return pair_batches(self._train, batch_size, seed, chunks)
 
     def evaluate(self, params: Params) -> dict[str, float]:
         """`pair_measures` of the dev pairs; nothing if there are none."""

@@ -1,10 +1,13 @@
 """Checkpoints by orbax: all of a training run's state, and parameters alone for inference.
 
 A run folder has `checkpoints/` (the last states: parameters, optimizer, step, rng, data iterator)
-and `best/` (parameters only, at the best evaluation).
+and `best/` (parameters only, at the best evaluation). Of several processes each writes its parts of
+arrays, and all must call the functions of this file; what one could not finish none restores.
 """
 
 import contextlib
+import dataclasses
+import json
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +17,9 @@ from typing import Any
 import grain
 import jax
 import orbax.checkpoint as ocp
+from etils import epath
 
+from retrieval_jax.distributed import all_agree, is_main, on_main
 from retrieval_jax.errors import InputError
 from retrieval_jax.params import Params
 
@@ -51,7 +56,7 @@ class Checkpoints:
         parts = ocp.args.Composite(
             params=ocp.args.StandardSave(state.params),  # pyright: ignore[reportCallIssue]
             rest=ocp.args.StandardSave(_without_params(state)),  # pyright: ignore[reportCallIssue]
-            iterator=grain.checkpoint.CheckpointSave(iterator),  # pyright: ignore[reportCallIssue]
+            iterator=_SaveIterator(iterator),
             window=ocp.args.JsonSave(jax.tree.map(float, list(window))),  # pyright: ignore[reportCallIssue]
         )
         with _explained(self._folder):
@@ -89,12 +94,16 @@ class Checkpoints:
             parts = ocp.args.Composite(
                 params=ocp.args.StandardRestore(state.params),  # pyright: ignore[reportCallIssue]
                 rest=ocp.args.StandardRestore(_without_params(state)),  # pyright: ignore[reportCallIssue]
-                iterator=grain.checkpoint.CheckpointRestore(iterator),  # pyright: ignore[reportCallIssue]
+                iterator=_RestoreIterator(iterator),
                 window=ocp.args.JsonRestore(),
             )
+            restored: Any = None
+            error: Exception = ValueError("another process cannot read it")
             try:
                 restored = self._last.restore(step, args=parts)
-            except Exception as error:  # what is broken decides which library's exception comes
+            except Exception as raised:  # what is broken decides which library's exception comes
+                error = raised
+            if not all_agree(restored is not None):
                 damaged[step] = error
                 continue
             self._set_aside(damaged)
@@ -117,10 +126,16 @@ class Checkpoints:
                 f" {type(error).__name__}: {str(error)[:200]}",
                 stacklevel=4,
             )
-            target.parent.mkdir(exist_ok=True)
-            shutil.rmtree(target, ignore_errors=True)
-            (self._folder / "checkpoints" / str(step)).rename(target)
+
+        def move() -> None:
+            for step in damaged:
+                target = self._folder / "damaged" / str(step)
+                target.parent.mkdir(exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
+                (self._folder / "checkpoints" / str(step)).rename(target)
+
         if damaged:
+            on_main(move)
             self._last.reload()
 
     def __enter__(self) -> "Checkpoints":
@@ -141,7 +156,7 @@ class Checkpoints:
 def restore_params(folder: Path) -> Params:
     """Restores the parameters of a run folder: the best ones, else the last that are intact.
 
-    They go to the first device, whatever devices the run was trained on.
+    They go to the first device of this process, whatever devices the run was trained on.
 
     Args:
         folder: run folder.
@@ -149,7 +164,7 @@ def restore_params(folder: Path) -> Params:
     Raises:
         InputError: the folder has no checkpoint, or none that can be read.
     """
-    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     damaged: Exception | None = None
     for name in ("best", "checkpoints"):
         if not (folder / name).is_dir():
@@ -195,9 +210,39 @@ def _explained(folder: Path) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
             f"a checkpoint could not be written in {folder}: {str(error)[:500]}",
-            "Is the disk full, or the folder read-only? Earlier checkpoints are intact; once there"
-            " is room, the same command goes on from the last.",
+            "Is the disk full, the folder read-only, or another process gone? Earlier checkpoints"
+            " are intact; once the cause is removed, the same command goes on from the last.",
         ) from error
+
+
+class _IteratorHandler(ocp.CheckpointHandler):
+    """The state of an iterator over global batches: one for all processes, however many.
+
+    (grain's own handler has a file for each process, and restores them to as many.)
+    """
+
+    FILE = "process_0-of-1.json"  # grain's name of the only file of one process
+
+    def save(self, directory: epath.Path, args: "_SaveIterator") -> None:
+        if is_main():
+            (directory / self.FILE).write_text(json.dumps(args.item.get_state()))
+
+    def restore(self, directory: epath.Path, args: "_RestoreIterator") -> grain.DatasetIterator:
+        args.item.set_state(json.loads((directory / self.FILE).read_text()))
+        args.item.start_prefetch()
+        return args.item
+
+
+@ocp.args.register_with_handler(_IteratorHandler, for_save=True)
+@dataclasses.dataclass
+class _SaveIterator(ocp.args.CheckpointArgs):
+    item: grain.DatasetIterator
+
+
+@ocp.args.register_with_handler(_IteratorHandler, for_restore=True)
+@dataclasses.dataclass
+class _RestoreIterator(ocp.args.CheckpointArgs):
+    item: grain.DatasetIterator
 
 
 def _manager(path: Path, keep: int | None) -> ocp.CheckpointManager:
@@ -206,7 +251,7 @@ def _manager(path: Path, keep: int | None) -> ocp.CheckpointManager:
     handlers = {
         "params": ocp.StandardCheckpointHandler(),
         "rest": ocp.StandardCheckpointHandler(),
-        "iterator": grain.checkpoint.CheckpointHandler(),
+        "iterator": _IteratorHandler(),
         "window": ocp.JsonCheckpointHandler(),
     }
     return ocp.CheckpointManager(path.absolute(), options=options, item_handlers=handlers)

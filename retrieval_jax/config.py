@@ -15,6 +15,14 @@ from retrieval_jax.errors import InputError
 C = TypeVar("C")
 
 
+ADDED_LATER = "added_later"
+
+
+def added_later(default: Any) -> Any:
+    """A field that earlier configurations lack, of which `default` says what they meant."""
+    return dataclasses.field(default=default, metadata={ADDED_LATER: True})
+
+
 def to_dict(config: Any) -> dict[str, Any]:
     """Turns a (nested) dataclass into plain dicts, lists and scalars, ready for JSON."""
 
@@ -32,13 +40,15 @@ def from_dict(cls: type[C], values: Mapping[str, Any], where: str = "config") ->
     """Builds the dataclass `cls` from what `to_dict` gave.
 
     Strict: a field that is not known is an error, and so is one that is absent, so that an old
-    configuration never silently means something else.
+    configuration never silently means something else; but for fields that are `added_later`.
 
     Raises:
         InputError: unknown or absent fields, named with `where`.
     """
     hints = typing.get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls)]  # pyright: ignore[reportArgumentType]
+    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+    values = {f.name: f.default for f in fields if ADDED_LATER in f.metadata} | dict(values)
+    names = [f.name for f in fields]
     unknown, absent = sorted(set(values) - set(names)), [n for n in names if n not in values]
     if unknown or absent:
         raise InputError(

@@ -3,6 +3,7 @@
 Shapes in this file: `n` queries, `m` candidates, `dim` embedding width.
 """
 
+import functools
 from typing import Literal
 
 import jax
@@ -60,6 +61,7 @@ def contrastive_loss_from_embeddings(
     positives: jax.Array | None = None,
     query_ids: jax.Array | None = None,
     candidate_ids: jax.Array | None = None,
+    mask: jax.Array | None = None,
     weights: jax.Array | None = None,
     symmetric: bool = False,
     normalize: bool = True,
@@ -76,7 +78,9 @@ def contrastive_loss_from_embeddings(
         positives: int `[n]`, column of each query's positive; `0 .. n-1` by default.
         query_ids: int `[n]`, what each query is about; with `candidate_ids` (`[m]`), a candidate
             of the same id as the query is no negative of it (the same entity twice in a batch).
-        candidate_ids: int `[m]`.
+            Or `[n, k]` with `[m, k]`, of several kinds: one equal id is enough.
+        candidate_ids: int `[m]` or `[m, k]`.
+        mask: bool `[n, m]`, False for further pairs that are no negatives.
         weights: `[n]`, as in `contrastive_loss`.
         symmetric: mean of both directions, query to candidate and candidate to query.
         normalize: cosine if true, else inner product.
@@ -98,14 +102,29 @@ def contrastive_loss_from_embeddings(
     if normalize:
         queries, candidates = l2_normalize(queries), l2_normalize(candidates)
     logits = jnp.matmul(queries, candidates.T, preferred_element_type=jnp.float32) / temperature
-    mask = None
     if query_ids is not None and candidate_ids is not None:
-        mask = query_ids[:, None] != candidate_ids[None, :]  # [n, m]
+        differ = all_differ(query_ids, candidate_ids)
+        mask = differ if mask is None else mask & differ
     loss = contrastive_loss(logits, positives, mask, weights)
     if symmetric:
         transposed = None if mask is None else mask.T
         loss = (loss + contrastive_loss(logits.T, positives, transposed, weights)) / 2
     return loss
+
+
+def all_differ(query_ids: jax.Array, candidate_ids: jax.Array) -> jax.Array:
+    """Whether query and candidate have no id in common, bool `[..., n, m]`.
+
+    Args:
+        query_ids: int `[..., n]`, or `[..., n, k]` of k kinds, each compared with its own.
+        candidate_ids: int `[m]`, or `[m, k]`.
+    """
+    if candidate_ids.ndim == 1:
+        return jnp.expand_dims(query_ids, -1) != jnp.expand_dims(
+            candidate_ids, range(query_ids.ndim)
+        )
+    kinds = (all_differ(query_ids[..., k], candidate_ids[:, k]) for k in range(query_ids.shape[-1]))
+    return functools.reduce(jnp.logical_and, kinds)
 
 
 def cosine_regression_loss(

@@ -131,24 +131,29 @@ class ShuffledBatches:
         lengths: `[examples]`, by which to stratify; equal ones make plain random batches.
         batch_size: global; each process gets its equal part.
         seed: of the permutations.
+        processes: how many share a batch; by default all there are.
 
     Raises:
         InputError: fewer examples than a batch, or a batch that processes cannot share.
     """
 
-    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, lengths: np.ndarray, batch_size: int, seed: int, processes: int | None = None
+    ) -> None:
         if len(lengths) < batch_size:
             raise InputError(
                 f"{len(lengths)} examples do not fill one batch of {batch_size}",
                 "Lower the batch size, or give more documents.",
             )
-        if batch_size % jax.process_count():
+        processes = jax.process_count() if processes is None else processes
+        if batch_size % processes:
             raise InputError(
-                f"a batch of {batch_size} cannot be shared by {jax.process_count()} processes",
+                f"a batch of {batch_size} cannot be shared by {processes} processes",
                 "Make the batch size a multiple of the number of processes.",
             )
         self.batches_per_epoch = len(lengths) // batch_size
         self._lengths, self._batch_size, self._seed = lengths, batch_size, seed
+        self._processes = processes
         self._epoch_order = functools.lru_cache(maxsize=2)(self._order)
 
     def __len__(self) -> int:
@@ -159,7 +164,7 @@ class ShuffledBatches:
         """Example indices `[processes, batch_size / processes]` of batch `index`."""
         epoch, position = divmod(int(index), self.batches_per_epoch)
         # Transposed, so that every process gets all lengths.
-        return self._epoch_order(epoch)[position].reshape(-1, jax.process_count()).T
+        return self._epoch_order(epoch)[position].reshape(-1, self._processes).T
 
     def _order(self, epoch: int) -> np.ndarray:
         """Example indices `[batches, batch_size]` of one epoch."""
@@ -188,6 +193,7 @@ def text_batches(
     batch_size: int,
     seed: int,
     row_multiple: int | None = None,
+    chunks: int = 1,
 ) -> grain.DatasetIterator[Any]:
     """Endless shuffled batches of packed texts.
 
@@ -201,6 +207,8 @@ def text_batches(
         seed: of the order.
         row_multiple: divides each process's number of rows; its number of devices by default, so
             that any mesh can split the rows.
+        chunks: equal parts of each process's texts, whose rows are its own and as many as those of
+            the others (`chunking.encode_text_chunks`).
 
     Returns:
         An iterator of dicts: `input_ids`, `attention_mask`, `position_ids` int32 `[rows, width]`
@@ -209,23 +217,39 @@ def text_batches(
     Raises:
         InputError: as `ShuffledBatches`.
     """
-    multiple = jax.local_device_count() if row_multiple is None else row_multiple
+    # Whole chunks are split, not their rows.
+    multiple = 1 if chunks > 1 else jax.local_device_count()
+    multiple = multiple if row_multiple is None else row_multiple
     width = row_width(table.lengths)
     source = ShuffledBatches(table.lengths, batch_size, seed)
 
-    def place_parts(parts: np.ndarray) -> tuple[list[Placement], int]:
-        placements = [place(table.lengths[part], width) for part in parts]
-        return placements, max(placement.num_rows for placement in placements)
+    def cut(part: np.ndarray) -> np.ndarray:
+        return part.reshape(-1, chunks).T  # [chunks, texts], of all lengths each
+
+    def place_parts(parts: np.ndarray) -> tuple[list[list[Placement]], int]:
+        placements = [[place(table.lengths[t], width) for t in cut(part)] for part in parts]
+        return placements, max(p.num_rows for part in placements for p in part)
 
     usual = max(place_parts(source[index])[1] for index in range(64))
 
     def make_batch(parts: np.ndarray) -> Batch:
         # All processes place all parts: they must agree on the number of rows.
         placements, needed = place_parts(parts)
-        num_rows = padded_rows(needed, usual, multiple)
+        shape = padded_rows(needed, usual, multiple), width
         process = jax.process_index()
-        texts = parts[process]
-        rows = table.pack(texts, placements[process], (num_rows, width), process * len(texts))
-        return rows | {name: column[texts] for name, column in columns.items()}
+        texts = cut(parts[process])
+        first = process * texts.size
+        rows = [
+            table.pack(of_chunk, placement, shape, first + index * len(of_chunk))
+            for index, (of_chunk, placement) in enumerate(
+                zip(texts, placements[process], strict=True)
+            )
+        ]
+        return joined_rows(rows) | {name: col[texts.reshape(-1)] for name, col in columns.items()}
 
     return iterate(source, make_batch)
+
+
+def joined_rows(chunks: Sequence[Batch]) -> Batch:
+    """Packed rows of chunks, all of one shape, one chunk after the other."""
+    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import jax
 
 from retrieval_jax import config as config_lib
+from retrieval_jax.distributed import is_main, on_main
 from retrieval_jax.errors import InputError
 
 C = TypeVar("C")
@@ -47,9 +48,13 @@ class RunFolder:
     def write_json(self, name: str, values: Any) -> None:
         """Writes `values` as the folder's file `name`, whole or not at all.
 
+        Of several processes the first writes.
+
         Raises:
             InputError: it cannot be written.
         """
+        if not is_main():
+            return
         partial = self.path / f"{name}.partial"
         try:
             partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
@@ -78,6 +83,8 @@ class RunFolder:
 def create_run(path: Path, package: str, config: Any, data_fingerprint: str) -> RunFolder:
     """Makes a run folder, or opens it again to resume the same run.
 
+    Of several processes, which must all call it, the first does so.
+
     Args:
         path: the folder.
         package: name of the calling package.
@@ -89,7 +96,13 @@ def create_run(path: Path, package: str, config: Any, data_fingerprint: str) -> 
             shown), or files but no run.
     """
     run = RunFolder(path, package)
-    described = {"package": package, "config": config_lib.to_dict(config)}
+    on_main(lambda: _make_or_check(run, config, data_fingerprint))
+    return run
+
+
+def _make_or_check(run: RunFolder, config: Any, data_fingerprint: str) -> None:
+    path = run.path
+    described = {"package": run.package, "config": config_lib.to_dict(config)}
     if (path / "config.json").is_file():
         changed = [
             line
@@ -105,13 +118,12 @@ def create_run(path: Path, package: str, config: Any, data_fingerprint: str) -> 
                 f"{path} holds another run; it differs in\n  {shown}",
                 "Give another --run folder, or the same configuration to resume.",
             )
-        return run
+        return
     if path.is_dir() and any(path.iterdir()):
         raise InputError(f"{path} is not empty and no run folder", "Give a new --run folder.")
     path.mkdir(parents=True, exist_ok=True)
     run.write_json("provenance.json", provenance_record(data_fingerprint))
     run.write_json("config.json", described)
-    return run
 
 
 def open_run(path: Path | str, package: str, config_class: type[C]) -> tuple[RunFolder, C]:
@@ -144,7 +156,7 @@ def open_run(path: Path | str, package: str, config_class: type[C]) -> tuple[Run
 def provenance_record(data_fingerprint: str) -> dict[str, Any]:
     """Says what a result was made with: command, versions, revision, devices, data."""
     return {
-        "command": shlex.join(["python", *map(_without_machine, sys.orig_argv[1:])]),
+        "command": shlex.join(["python", *map(without_machine_paths, sys.orig_argv[1:])]),
         "data_fingerprint": data_fingerprint,
         "git_revision": _git_revision(),
         "python": platform.python_version(),
@@ -153,8 +165,8 @@ def provenance_record(data_fingerprint: str) -> dict[str, Any]:
     }
 
 
-def _without_machine(argument: str) -> str:
-    """An argument without folders of this machine: relative to the current one, or its name."""
+def without_machine_paths(argument: str) -> str:
+    """An argument or text without folders of this machine: relative to the current, or the name."""
     option, equals, value = argument.rpartition("=")
     path = Path(value)
     if not path.is_absolute():

@@ -1,6 +1,8 @@
 """Devices as a mesh, parameters placed by rules, batches split over the data axis."""
 
+import collections
 import dataclasses
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,8 +39,12 @@ class MeshConfig:
 def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     """Arranges devices (all by default) as a `data` x `model` mesh.
 
+    Devices of several processes stand in the order of the processes, each of which has whole rows:
+    then the processes' parts of a batch, one after the other, are the batch.
+
     Raises:
-        InputError: the product is not the number of devices.
+        InputError: the product is not the number of devices, or a `model` that does not divide
+            those of each process.
     """
     devices = jax.devices() if devices is None else devices
     if config.model < 1:
@@ -51,9 +57,21 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
             "Their product must be the number of devices; data=-1 takes what model leaves.",
         )
     # Auto: the partitioner places collectives; Explicit axes refuse q @ d.T of two sharded sides.
-    return jax.make_mesh(
-        (data, config.model), (DATA, MODEL), axis_types=(AxisType.Auto,) * 2, devices=devices
-    )
+    axis_types = (AxisType.Auto,) * 2
+    of_process = collections.Counter(device.process_index for device in devices)
+    if len(of_process) == 1:
+        return jax.make_mesh(
+            (data, config.model), (DATA, MODEL), axis_types=axis_types, devices=devices
+        )
+    if any(count % config.model for count in of_process.values()):
+        raise InputError(
+            f"a mesh of model={config.model} would split processes of"
+            f" {sorted(set(of_process.values()))} devices",
+            "Make --training.mesh.model a divisor of each process's number of devices.",
+        )
+    ordered = sorted(devices, key=lambda device: (device.process_index, device.id))
+    grid = np.array(ordered).reshape(data, config.model)
+    return Mesh(grid, (DATA, MODEL), axis_types=axis_types)
 
 
 def shardings(tree: Any, mesh: Mesh, rules: Rules = (), fsdp_mib: float | None = None) -> Any:
@@ -118,10 +136,44 @@ def check_divisible(batch_size: int, mesh: Mesh) -> None:
         )
 
 
-def shard_batch(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
-    """Makes global arrays, split over the data axis, from this process's part of a batch."""
+def device_memory(mesh: Mesh) -> float | None:
+    """Bytes that each device of `mesh` can hold; None if it does not tell.
+
+    CPU devices share what memory the machine has.
+    """
+    device = mesh.local_devices[0]
+    if device.platform == "cpu":
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return whole / len(mesh.local_devices)
+    return (device.memory_stats() or {}).get("bytes_limit")
+
+
+def shard_batch(
+    batch: Mapping[str, np.ndarray], mesh: Mesh, is_whole: bool = False
+) -> dict[str, jax.Array]:
+    """Makes global arrays, split over the data axis.
+
+    Args:
+        batch: this process's part of a global batch, or all of it.
+        mesh: of `make_mesh`.
+        is_whole: whether it is all of it, on every process, of which each keeps its part.
+
+    Raises:
+        InputError: a whole array whose first axis the mesh does not divide.
+    """
     sharding = NamedSharding(mesh, PartitionSpec(DATA))
+    if not is_whole:
+        return {
+            name: jax.make_array_from_process_local_data(sharding, value)
+            for name, value in batch.items()
+        }
+    for name, value in batch.items():
+        if len(value) % mesh.shape[DATA]:
+            raise InputError(
+                f"{len(value)} rows of {name!r} cannot be split over {mesh.shape[DATA]} devices",
+                "This task is not made for so many devices: take a divisor of that number.",
+            )
     return {
-        name: jax.make_array_from_process_local_data(sharding, value)
+        name: jax.make_array_from_callback(value.shape, sharding, value.__getitem__)
         for name, value in batch.items()
     }

@@ -24,6 +24,11 @@ from retrieval_jax.sharding import DATA, Rules, shardings
 # leaves the caches. (Measured: a step of BERT takes a seventh less memory and time.)
 CPU_COMPILER_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
+# Parts of a memory estimate.
+PARAMETERS, GRADIENTS, OPTIMIZER = "parameters", "gradients", "optimizer"
+BATCH, SAVED = "batch", "saved for backward"
+CERTAIN = (PARAMETERS, OPTIMIZER, BATCH)
+
 # Name -> (sum of values, count): sums of both merge to the right mean across batches and devices.
 Metrics = dict[str, tuple[jax.Array, jax.Array]]
 
@@ -35,6 +40,10 @@ class Task(Protocol):
         rules: placement of parameters on the mesh (`retrieval_jax.sharding`).
         inseparable: why the loss of a batch is not the mean of its parts' losses (in-batch
             negatives), so that gradients cannot be accumulated; None if it is.
+
+    A task may have `batches_by_process = True`: of several processes, each makes its part of every
+    batch, and the parts in the order of the processes are the batch. Otherwise each makes all of
+    it, the same, and keeps its part.
     """
 
     rules: Rules
@@ -58,7 +67,11 @@ class Task(Protocol):
         ...
 
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Endless training batches of this process."""
+        """Endless training batches, or this process's part of them; their state is one number.
+
+        Number `i` is a function of `i` and the seed, so that what one process stopped at any
+        number of them can take up.
+        """
         ...
 
     def evaluate(self, params: Params) -> dict[str, float]:
@@ -216,6 +229,22 @@ def make_train_step(
     return train_step
 
 
+def state_memory(shapes: TrainState) -> dict[str, float]:
+    """Bytes that state and gradients take on each device, by part; `shapes` of `state_shapes`."""
+    return {
+        PARAMETERS: _on_device(shapes.params),
+        GRADIENTS: _on_device(shapes.params),
+        OPTIMIZER: _on_device(shapes.opt_state),
+    }
+
+
+def _on_device(tree: Any) -> float:
+    return sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(tree)
+    )
+
+
 def memory_estimate(
     task: Task, shapes: TrainState, batch: dict[str, jax.Array], mesh: Mesh
 ) -> dict[str, float]:
@@ -232,12 +261,6 @@ def memory_estimate(
         the data axis; the compiler may do with less or, for temporaries, need more.
     """
 
-    def on_device(tree: Any) -> float:
-        return sum(
-            math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
-            for leaf in jax.tree.leaves(tree)
-        )
-
     def residuals(params: Params, batch: dict[str, jax.Array]) -> Any:
         rng = jax.random.key(0)
         return jax.vjp(lambda p: task.loss(p, batch, rng, True)[0], params)[1]
@@ -247,13 +270,43 @@ def memory_estimate(
     outvars = {var for var in jaxpr.outvars if isinstance(var, Var)}
     saved = [var.aval for var in outvars - given]
     saved_bytes = sum(aval.size * aval.dtype.itemsize for aval in saved)  # pyright: ignore[reportAttributeAccessIssue]
-    return {
-        "parameters": on_device(shapes.params),
-        "gradients": on_device(shapes.params),
-        "optimizer": on_device(shapes.opt_state),
-        "batch": on_device(batch),
-        "saved for backward": saved_bytes / mesh.shape[DATA],
+    return state_memory(shapes) | {
+        BATCH: _on_device(batch),
+        SAVED: saved_bytes / mesh.shape[DATA],
     }
+
+
+def check_memory(parts: dict[str, float], available: float | None) -> str:
+    """Describes a memory estimate, before anything is compiled.
+
+    Args:
+        parts: of `memory_estimate`, or of `state_memory` alone.
+        available: bytes of a device, None if it does not tell (`sharding.device_memory`).
+
+    Returns:
+        A line for the log, with a warning where the whole estimate is more than the device has: the
+        compiler may do with less, or not.
+
+    Raises:
+        InputError: what is certain to be needed (`CERTAIN`: frozen parameters have no gradients) is
+            more than the device has.
+    """
+    total = sum(parts.values())
+    shown = ", ".join(f"{name} {size / 2**20:.0f}" for name, size in parts.items())
+    line = f"memory a device, estimated: {total / 2**20:.0f} MiB ({shown})"
+    if available is None or total <= available:
+        return line
+    has = f"a device has {available / 2**20:.0f} MiB"
+    if sum(parts.get(name, 0.0) for name in CERTAIN) > available:
+        raise InputError(
+            f"{line}; {has}",
+            "Split parameters: --training.mesh.fsdp-mib 1, or --training.mesh.model; or take more"
+            " devices, or a smaller model.",
+        )
+    return (
+        f"{line}; {has}: if it runs out of memory, take --model.remat, chunks of a contrastive"
+        " batch, more devices or a smaller batch"
+    )
 
 
 def _key_data(seed: int) -> jax.Array:

@@ -27,19 +27,34 @@ from jax.sharding import Mesh
 
 from retrieval_jax import optimizers
 from retrieval_jax.checkpoints import Checkpoints
+from retrieval_jax.distributed import (
+    StopAgreement,
+    broadcast,
+    is_main,
+    local_copy,
+    spans_processes,
+)
 from retrieval_jax.errors import InputError
 from retrieval_jax.interruption import InterruptedRunError, StopRequest
 from retrieval_jax.logs import MetricWriter, TrainingProgress, read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
 from retrieval_jax.runs import RunFolder
-from retrieval_jax.sharding import MeshConfig, check_divisible, make_mesh, shard_batch
+from retrieval_jax.sharding import (
+    MeshConfig,
+    check_divisible,
+    device_memory,
+    make_mesh,
+    shard_batch,
+)
 from retrieval_jax.train_step import (
     Metrics,
     Task,
+    check_memory,
     create_state,
     make_train_step,
     memory_estimate,
+    state_memory,
     state_shapes,
 )
 
@@ -138,22 +153,23 @@ def train(
         (`checkpoints.restore_params`).
 
     Raises:
-        InputError: a batch that the mesh cannot split, optimizer patterns that match nothing, an
-            unknown `best_measure`.
+        InputError: a batch that the mesh cannot split, a state that cannot fit its devices,
+            optimizer patterns that match nothing, an unknown `best_measure`.
         TrainingDivergedError: the loss or gradient became NaN or infinite; nothing is saved after.
         InterruptedRunError: SIGTERM or SIGUSR2 came; the state is saved.
     """
-    if jax.process_count() > 1:
-        raise InputError(
-            f"training was started by {jax.process_count()} processes", "Start one, on one host."
-        )
     mesh = make_mesh(config.mesh) if mesh is None else mesh
+    has_others = spans_processes(mesh)
+    writes = run is not None and (not has_others or is_main())
+    # What each process has made: its part of a batch, or all of it.
+    is_whole = has_others and not getattr(task, "batches_by_process", False)
     part_size = _part_size(task, config)
     check_divisible(part_size, mesh)
     optimizer = optimizers.make_optimizer(config.optimizer, config.steps)
     schedule = optimizers.make_schedule(config.optimizer, config.steps)
     shapes = state_shapes(task, optimizer, config.seed, mesh, config.mesh.fsdp_mib)
     optimizers.check_patterns(config.optimizer, shapes.params)
+    check_memory(state_memory(shapes), device_memory(mesh))
     train_step = make_train_step(task, optimizer, config.optimizer, shapes, mesh)
     iterator = task.batches(part_size, config.seed)
 
@@ -162,41 +178,49 @@ def train(
         if run is not None:
             saved = stack.enter_context(Checkpoints(run.path, config.keep))
             restored = saved.restore(shapes, iterator)
-            writer = stack.enter_context(MetricWriter(run.path, config.tensorboard))
+            if writes:
+                writer = stack.enter_context(MetricWriter(run.path, config.tensorboard))
         state, window = restored or (create_state(task, optimizer, config.seed, shapes), [])
         step = first_step = int(state.step)
         best = _Best(config.best_measure)
         if run is not None:
             best = best.recall(read_metrics(run.path), step)
+        if has_others:
+            best = _Best(**broadcast(dataclasses.asdict(best)))
+            show_progress = show_progress and is_main()
         progress = stack.enter_context(TrainingProgress(config.steps, step, show_progress))
-        stop = stack.enter_context(StopRequest())
+        request, agree = stack.enter_context(StopRequest()), StopAgreement(mesh)
         trace = stack.enter_context(contextlib.ExitStack())
 
         rates: list[float] = []
         seconds, timed_steps, started = 0.0, 0, time.perf_counter()
         while step < config.steps and not best.out_of_patience(config.patience):
-            batches = [shard_batch(next(iterator), mesh) for _ in range(config.accumulate)]
+            batches = [
+                shard_batch(next(iterator), mesh, is_whole) for _ in range(config.accumulate)
+            ]
             if step == first_step:
-                progress.say(_memory_line(memory_estimate(task, shapes, batches[0], mesh)))
-            if config.profile and run is not None and step == first_step + 10:
+                estimate = memory_estimate(task, shapes, batches[0], mesh)
+                progress.say(check_memory(estimate, device_memory(mesh)))
+            if config.profile and writes and run is not None and step == first_step + 10:
                 trace.enter_context(jax.profiler.trace(run.path / "profile"))
             if step == first_step + 15:
                 trace.close()
             state, metrics = train_step(state, batches)
+            stop = agree(request.received)
             # Device scalars of the steps since the last log; fetching them is the only wait.
             window.append(metrics)
             step, timed_steps = step + 1, timed_steps + 1
             last = step == config.steps
             logs = last or step % config.log_every == 0
             evaluates = last or step % config.evaluate_every == 0
-            saves = last or step % config.checkpoint_every == 0 or stop.received is not None
+            saves = last or step % config.checkpoint_every == 0 or stop is not None
             if not (logs or evaluates or saves):
                 continue
 
             window = jax.device_get(window)
             seconds += time.perf_counter() - started
             _check_finite(window, step, config.optimizer.learning_rate)
-            measures = task.evaluate(state.params) if evaluates else {}
+            measures = _evaluate(task, state.params, mesh) if evaluates else {}
             if measures:
                 best = best.compare(step, measures)
             last = last or best.out_of_patience(config.patience)
@@ -217,8 +241,8 @@ def train(
                     saved.save_best(step, state.params)
             if saved is not None and (saves or last):
                 saved.save(step, state, iterator, window)
-            if stop.received is not None and not last:
-                raise InterruptedRunError(stop.received, step)
+            if stop is not None and not last:
+                raise InterruptedRunError(stop, step)
             started = time.perf_counter()
     return Trained(
         params=state.params,
@@ -283,9 +307,11 @@ def _part_size(task: Task, config: TrainingConfig) -> int:
     return config.batch_size // config.accumulate
 
 
-def _memory_line(parts: dict[str, float]) -> str:
-    shown = ", ".join(f"{name} {size / 2**20:.0f}" for name, size in parts.items())
-    return f"memory a device, estimated: {sum(parts.values()) / 2**20:.0f} MiB ({shown})"
+def _evaluate(task: Task, params: Params, mesh: Mesh) -> dict[str, float]:
+    """Measures of the task; of several processes, all take those of the first."""
+    if not spans_processes(mesh):
+        return task.evaluate(params)
+    return broadcast(task.evaluate(local_copy(params, mesh)))
 
 
 def _means(window: Sequence[Metrics]) -> dict[str, float]:

@@ -18,6 +18,7 @@ import docent_jax
 from docent_jax.datasets.load import load_documents
 from retrieval_jax import plots
 from retrieval_jax.config import parse_command_line
+from retrieval_jax.distributed import is_main, main_first
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.logs import quiet_libraries, read_metrics
 
@@ -44,11 +45,12 @@ def main() -> None:
     description = "Pre-trains DocEnt-Dual, -Full or -Hybrid (--model.kind)."
     command = parse_command_line(commands, "python -m experiments.docent.pretrain", description)
     quiet_libraries()
-    corpus = load_documents(command.config.data, command.data_dir)
+    corpus = main_first(lambda: load_documents(command.config.data, command.data_dir))
     print(corpus.summary)
     run, trained = docent_jax.pretrain(command.config, corpus, command.run, folder=command.data_dir)
     measure = command.config.training.best_measure
-    plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
+    if is_main():
+        plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
     best = f"{trained.best[measure]:.4f}" if trained.best else "unknown: no dev queries"
     print(
         f"{trained.step} steps; best dev {measure} {best} at step {trained.best_step}\n"

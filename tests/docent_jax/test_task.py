@@ -8,9 +8,12 @@ import jax
 import numpy as np
 import pytest
 
+from docent_jax.config import ModelConfig
 from docent_jax.data import EncodedCorpus
 from docent_jax.model import Dual, Full, Hybrid
 from docent_jax.task import DualTask, FullTask, HybridTask, TableTask
+from retrieval_jax.chunking import Chunking
+from retrieval_jax.errors import InputError
 from retrieval_jax.masking import Masking, mask_pieces
 from retrieval_jax.optimizers import OptimizerConfig, make_optimizer
 from retrieval_jax.pipeline import TokenTable
@@ -285,6 +288,27 @@ def test_memory_estimate_counts_what_a_large_vocabulary_does_not_hide():
 
     pieces = batch["input_ids"].size
     assert saved(200) == saved(20_000) > 2 * pieces * 16 * 4  # both layers keep their inputs
+
+
+@pytest.mark.parametrize(("negatives", "lanes"), [("in_batch", 4), ("all", 1)])
+def test_chunks_give_the_loss_and_gradient_of_the_batch_at_once(negatives, lanes):
+    at_once = dual_task(negatives)
+    chunking = Chunking(4, lanes)
+    task = DualTask(at_once.model, at_once.data, negatives, dict, chunking)
+    params = task.init(jax.random.key(1))
+    batch = next(task.batches(16, seed=0))
+    assert len(batch["input_ids"]) % 4 == 0
+    # Rows of chunks are rows like others.
+    expected = loss_and_gradient(at_once, params, batch)
+    mesh = make_mesh(MeshConfig(data=lanes), jax.devices()[:lanes])
+    assert_equal(loss_and_gradient(task, params, shard_batch(batch, mesh)), expected)
+
+
+def test_chunks_are_for_texts_without_masked_words():
+    with pytest.raises(InputError, match="Only dual"):
+        ModelConfig(kind="hybrid", chunk_texts=8)
+    with pytest.raises(InputError, match="chunk_texts is 0"):
+        ModelConfig(chunk_texts=0)
 
 
 def test_only_a_softmax_over_all_entities_has_parts():

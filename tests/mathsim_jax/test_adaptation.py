@@ -1,5 +1,8 @@
 """Domain adaptation: words are learned, the folder opens, the vocabulary may grow."""
 
+import dataclasses
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -9,13 +12,22 @@ import mathsim_jax
 from mathsim_jax.adaptation import adapt, load_encoder
 from mathsim_jax.config import AdaptationConfig, EncoderConfig, FineTuningConfig
 from mathsim_jax.datasets.corpora import hold_out, read_texts
+from mathsim_jax.fine_tuning import pooling_of
+from mathsim_jax.sentence_transformers_format import SentenceModules, read_modules, write_modules
 from mathsim_jax.task import MaskedTask
+from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.errors import InputError
 from retrieval_jax.logs import read_metrics
 from retrieval_jax.masking import make_masking
 from retrieval_jax.pipeline import tokenize
 from tests.bert_folders import write_tiny_bert
-from tests.mathsim_jax.toy_pairs import FILLERS, SUBJECTS, adaptation_config, toy_texts
+from tests.mathsim_jax.toy_pairs import (
+    FILLERS,
+    SUBJECTS,
+    adaptation_config,
+    fine_tuning_config,
+    toy_texts,
+)
 
 TEXTS = [f"{text} \\mathbb" for s in SUBJECTS for text in toy_texts(s, 30, seed=len(s))]
 TEXTS = list(dict.fromkeys(TEXTS))
@@ -51,18 +63,53 @@ def test_adaptation_learns_the_words_and_leaves_a_folder(
     assert adapt(config, TEXTS, tmp_path / "run")[1].step == 40
 
 
-def test_dev_likelihood_is_the_mean_over_all_masked_places(encoder_folder):
-    encoder = load_encoder(EncoderConfig(encoder=encoder_folder))
-    config = encoder.config
-    table = tokenize(TEXTS, encoder.tokenizer, 16)
-    task = MaskedTask(config, {}, table, table, make_masking(encoder.tokenizer, 0.5))
-    params = task.init(jax.random.key(0))
-    flat = jax.tree.map(np.zeros_like, params)
-    # All logits equal: chance.
-    assert task.evaluate(flat)["log_likelihood"] == pytest.approx(
-        -np.log(config.vocab_size), rel=1e-5
+def test_the_head_learns_alone_first(encoder_folder, tmp_path):
+    config = adaptation_config(encoder_folder, steps=10, head_steps=10)
+    adapt(config, TEXTS, tmp_path / "run")
+    head = read_metrics(tmp_path / "run/head")
+    whole = read_metrics(tmp_path / "run")
+    assert [rows[-1]["step"] for rows in (head, whole)] == [10, 10]
+    # The whole starts where the head came to, on an encoder that had not changed.
+    given = load_encoder(config.model).params
+    kept = restore_params(tmp_path / "run/head")
+    jax.tree.map(np.testing.assert_array_equal, kept["encoder"], given["encoder"])
+    trained = restore_params(tmp_path / "run")
+    assert not np.array_equal(
+        trained["embeddings"]["word"]["embedding"], given["embeddings"]["word"]["embedding"]
     )
-    assert task.evaluate(params) == task.evaluate(params)
+    losses = [next(row["mlm_loss"] for row in rows if row["kind"] == "train")
+              for rows in (head, whole)]  # fmt: skip
+    assert losses[1] < losses[0]
+
+
+def test_the_folder_keeps_pooling_and_its_bert_may_lie_deeper(tmp_path):
+    config = write_tiny_bert(tmp_path / "model/0_Transformer", words=(*SUBJECTS, *FILLERS))
+    write_modules(tmp_path / "model", SentenceModules(pooling="max"), config.hidden_size)
+    modules = json.loads((tmp_path / "model/modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (tmp_path / "model/modules.json").write_text(json.dumps(modules))
+    _, _, folder = adapt(adaptation_config(str(tmp_path / "model"), 2), TEXTS, tmp_path / "run")
+    assert read_modules(folder).pooling == "max"
+    tuning = fine_tuning_config(str(folder))
+    assert pooling_of(tuning) == "max"
+    assert pooling_of(dataclasses.replace(tuning, pooling="cls")) == "cls"
+
+
+def test_dev_likelihood_is_the_mean_over_all_masked_places(encoder_folder, monkeypatch):
+    encoder = load_encoder(EncoderConfig(encoder=encoder_folder))
+    table = tokenize(TEXTS[:50], encoder.tokenizer, 16)
+    monkeypatch.setattr(mathsim_jax.task, "_DEV_PIECES", 512)  # several calls of unequal sizes
+    # All places are masked, or as good as: the mean is that over all pieces but special ones.
+    task = MaskedTask(encoder.config, {}, table, table, make_masking(encoder.tokenizer, 0.9999))
+    params = jax.tree.map(np.zeros_like, task.init(jax.random.key(0)))
+    # Logits are this bias alone: P of a piece is the same wherever it is masked.
+    bias = np.linspace(-1, 1, encoder.config.vocab_size, dtype=np.float32)
+    params["mlm_head"]["bias"] = bias
+    special = encoder.tokenizer.all_special_ids
+    pieces = [row[:length] for row, length in zip(table.input_ids, table.lengths, strict=True)]
+    masked = np.concatenate([row[~np.isin(row, special)] for row in pieces])
+    expected = bias[masked].mean() - np.log(np.exp(bias).sum())
+    assert task.evaluate(params)["log_likelihood"] == pytest.approx(expected, abs=2e-3)
 
 
 def test_texts_of_files(tmp_path):
@@ -98,7 +145,7 @@ def test_bad_texts_and_settings_are_refused(encoder_folder, tmp_path):
         adapt(config, [], tmp_path / "a")
     with pytest.raises(InputError, match="text 1 is only white space"):
         adapt(config, ["a", " \n"], tmp_path / "a")
-    for wrong in ({"mask_rate": 0.0}, {"dev_share": 1.0}, {"new_commands": -1}):
+    for wrong in ({"mask_rate": 0.0}, {"dev_share": 1.0}, {"new_commands": -1}, {"head_steps": -1}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             AdaptationConfig(**wrong)
     with pytest.raises(InputError, match="temperature"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mathsim_jax
+from mathsim_jax.data import tokenize_pairs
 from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.evaluation import pair_measures
 from mathsim_jax.fine_tuning import (
@@ -21,7 +22,7 @@ from mathsim_jax.fine_tuning import (
 from retrieval_jax.bert import Bert, pool
 from retrieval_jax.errors import InputError
 from retrieval_jax.losses import l2_normalize
-from retrieval_jax.sharding import MeshConfig, make_mesh
+from retrieval_jax.sharding import MeshConfig, make_mesh, shard_batch
 from retrieval_jax.training import train
 from tests.bert_folders import write_tiny_bert
 from tests.mathsim_jax.toy_pairs import FILLERS, SUBJECTS, fine_tuning_config, toy_pairs
@@ -89,6 +90,63 @@ def test_contrastive_takes_positives_and_masks_their_group(encoder_folder):
     loss, _ = task.loss(task.warm_start(), same, jax.random.key(0), False)
     np.testing.assert_allclose(loss, 0, atol=1e-6)
     assert task.loss(task.warm_start(), batch, jax.random.key(0), False)[0] > 0.5
+
+
+def gradients(task, batch):
+    def loss(params):
+        return task.loss(params, batch, jax.random.key(0), False)[0]
+
+    return jax.jit(jax.value_and_grad(loss))(jax.tree.map(jnp.asarray, task.warm_start()))
+
+
+def test_pairs_of_equal_texts_are_no_negatives_under_other_groups_either(encoder_folder):
+    config = fine_tuning_config(encoder_folder, objective="contrastive", temperature=1.0)
+    encoder = load_encoder(config.model)
+    first = ("graph the", "group of", "field proof")
+    second = ("new graph", "new graph", "every curve")
+    pairs = Pairs(first, second, np.ones(3, np.int32), ("a", "b", "c"))
+    task = make_task(config, encoder, pairs, None, one_device())
+    each = [(a, b) for a in first for b in second]
+    every = Pairs(*map(tuple, zip(*each, strict=True)), np.ones(9, np.int32), ("x",) * 9)
+    params = task.warm_start()
+    logits = task.cosines(params, tokenize_pairs(every, encoder.tokenizer, 16)).reshape(3, 3)
+    # Pairs 0 and 1 have one second text: for either the third is the only negative.
+    mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]])
+
+    def loss_of(logits):
+        return np.mean(np.log(np.sum(mask * np.exp(logits), axis=1)) - np.diag(logits))
+
+    loss, _ = task.loss(params, next(task.batches(3, 0)), jax.random.key(0), False)
+    np.testing.assert_allclose(loss, (loss_of(logits) + loss_of(logits.T)) / 2, rtol=1e-5)
+
+
+def one_device():
+    return make_mesh(MeshConfig(), jax.devices()[:1])
+
+
+def test_chunks_give_the_loss_and_gradient_of_the_batch_at_once(encoder_folder):
+    config = fine_tuning_config(encoder_folder, objective="contrastive")
+    encoder = load_encoder(config.model)
+    mesh = make_mesh(MeshConfig(), jax.devices()[:2])
+    chunked = dataclasses.replace(config, chunk_pairs=4)
+    task = make_task(chunked, encoder, PAIRS, None, mesh)
+    batch = next(task.batches(16, 0))
+    # Rows of chunks are rows like others.
+    at_once = make_task(config, encoder, PAIRS, None, one_device())
+    value, gradient = gradients(task, shard_batch(batch, mesh))
+    expected_value, expected = gradients(at_once, batch)
+    np.testing.assert_allclose(value, expected_value, rtol=1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), gradient, expected
+    )
+
+
+def test_chunks_are_refused_where_they_mean_nothing(encoder_folder):
+    with pytest.raises(InputError, match="objective 'cosine'"):
+        fine_tuning_config(encoder_folder, chunk_pairs=4)
+    low = {"objective": "contrastive", "temperature": 0.01}
+    with pytest.raises(InputError, match=r"temperature is 0\.01"):
+        fine_tuning_config(encoder_folder, chunk_pairs=4, **low)
 
 
 def test_one_device_and_a_mesh_train_alike(encoder_folder):

@@ -5,7 +5,14 @@ import json
 
 import pytest
 
-from retrieval_jax.config import differences, from_dict, parse_command_line, preset, to_dict
+from retrieval_jax.config import (
+    added_later,
+    differences,
+    from_dict,
+    parse_command_line,
+    preset,
+    to_dict,
+)
 from retrieval_jax.errors import InputError
 from retrieval_jax.training import TrainingConfig
 
@@ -46,6 +53,18 @@ def test_unknown_and_absent_fields_are_named_with_their_place():
     values["training"]["stepz"] = values["training"].pop("steps")
     with pytest.raises(InputError, match=r"x\.json\.training.*\['stepz'\].*\['steps'\]"):
         from_dict(Example, values, "x.json")
+
+
+def test_a_field_that_was_added_later_may_be_absent():
+    old = to_dict(Example(limit=4))
+
+    @dataclasses.dataclass(frozen=True)
+    class Later(Example):
+        extent: int | None = added_later(None)
+
+    assert from_dict(Later, old) == Later(limit=4)
+    assert from_dict(Later, old | {"extent": 3}) == Later(limit=4, extent=3)
+    assert differences(old, to_dict(Later(limit=4))) == []
 
 
 def test_differences_name_the_path():

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from retrieval_jax.contrastive_blocked import blocked_contrastive_loss
+from retrieval_jax.contrastive_blocked import (
+    blocked_contrastive_loss,
+    row_blocked_contrastive_loss,
+)
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 from retrieval_jax.sharding import DATA, MeshConfig, make_mesh
 
@@ -36,6 +39,74 @@ def test_equals_the_plain_loss_and_gradient(n, block, lanes, temperature):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
 
 
+def test_ids_of_several_kinds_and_weights_equal_the_plain_loss():
+    queries, candidates = pairs(22)
+    rng = np.random.default_rng(2)
+    ids = jnp.asarray(rng.integers(0, 12, (22, 3)))
+    weights = jnp.asarray(rng.integers(0, 3, 22).astype(np.float32))
+    # The same pairs as a mask.
+    differ = (np.asarray(ids)[:, None] != np.asarray(ids)[None]).all(axis=-1)
+
+    def by_mask(queries, candidates):
+        return contrastive_loss_from_embeddings(
+            queries, candidates, 0.1, mask=jnp.asarray(differ), weights=weights, symmetric=True
+        )
+
+    def by_ids(queries, candidates):
+        return contrastive_loss_from_embeddings(
+            *(queries, candidates, 0.1),
+            query_ids=ids,
+            candidate_ids=ids,
+            weights=weights,
+            symmetric=True,
+        )
+
+    def blocked(queries, candidates):
+        return blocked_contrastive_loss(queries, candidates, 0.1, ids, 4, 2, weights)
+
+    expected = jax.value_and_grad(by_mask, (0, 1))(queries, candidates)
+    for loss in (by_ids, blocked):
+        got = jax.value_and_grad(loss, (0, 1))(queries, candidates)
+        for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("tile", "lanes"), [(1, 1), (40, 1), (90, 3), (10**6, 3)])
+def test_by_rows_equals_the_plain_loss_at_any_learned_temperature(tile, lanes):
+    queries, _ = pairs(21)
+    table = pairs(13, seed=1)[0]
+    rng = np.random.default_rng(3)
+    positives = jnp.asarray(rng.integers(0, 13, 21))
+    # Rows 5 and 7 of the table are the same thing.
+    candidate_ids = jnp.arange(13).at[7].set(5)
+    query_ids = candidate_ids[positives]
+    weights = jnp.asarray(rng.integers(0, 3, 21).astype(np.float32))
+
+    def plain_loss(queries, table, temperature):
+        return contrastive_loss_from_embeddings(
+            *(queries, table, temperature),
+            positives=positives,
+            query_ids=query_ids,
+            candidate_ids=candidate_ids,
+            weights=weights,
+        )
+
+    def by_rows(queries, table, temperature):
+        return row_blocked_contrastive_loss(
+            *(queries, table, temperature, query_ids, candidate_ids, positives, weights),
+            *(tile, lanes),
+        )
+
+    compute, compute_plain = (
+        jax.jit(jax.value_and_grad(loss, (0, 1, 2))) for loss in (by_rows, plain_loss)
+    )
+    for temperature in (0.005, 1.0):
+        arguments = (queries, table, jnp.float32(temperature))
+        got, expected = compute(*arguments), compute_plain(*arguments)
+        for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=3e-5, atol=3e-5)
+
+
 def test_without_ids_all_pairs_are_negatives_of_each_other():
     queries, candidates = pairs(16)
     expected = contrastive_loss_from_embeddings(queries, candidates, 0.1, symmetric=True)
@@ -60,12 +131,22 @@ def test_opposite_and_equal_vectors_stay_finite():
         assert all((gradient == 0).all() for gradient in gradients)
 
 
-def test_devices_compute_what_one_does():
+def by_rows(queries, candidates, lanes):
+    ids = jnp.arange(len(queries)) % 20
+    return row_blocked_contrastive_loss(queries, candidates, 0.05, ids, ids, tile=64, lanes=lanes)
+
+
+def symmetric(queries, candidates, lanes):
+    ids = jnp.arange(len(queries)) % 20
+    weights = jnp.arange(len(queries)) % 3
+    return blocked_contrastive_loss(queries, candidates, 0.05, ids, 4, lanes, weights)
+
+
+@pytest.mark.parametrize("function", [symmetric, by_rows])
+def test_devices_compute_what_one_does(function):
     mesh = make_mesh(MeshConfig())
     queries, candidates = pairs(32)
-    loss = jax.value_and_grad(
-        lambda q, c, lanes: blocked_contrastive_loss(q, c, 0.05, None, 4, lanes), (0, 1)
-    )
+    loss = jax.value_and_grad(function, (0, 1))
     expected = loss(queries, candidates, 1)
     split = NamedSharding(mesh, PartitionSpec(DATA))
     placed = [jax.device_put(x, split) for x in (queries, candidates)]
@@ -83,6 +164,18 @@ def test_memory_grows_with_the_batch_not_its_square():
     mib = 2**20
     assert temporary(16_384) < 200 * mib
     assert temporary(65_536) < 1024 * mib
+
+
+def test_memory_by_rows_grows_with_the_table_not_the_product():
+    def temporary(n, m):
+        shapes = [jax.ShapeDtypeStruct((size, 128), jnp.float32) for size in (n, m)]
+        ids = [jax.ShapeDtypeStruct((size,), jnp.int32) for size in (n, m)]
+        step = jax.jit(
+            jax.grad(lambda q, c, i, j: row_blocked_contrastive_loss(q, c, 0.05, i, j), (0, 1))
+        )
+        return step.lower(*shapes, *ids).compile().memory_analysis().temp_size_in_bytes
+
+    assert temporary(65_536, 65_536) < 2**30
 
 
 @pytest.mark.parametrize(

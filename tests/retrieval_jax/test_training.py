@@ -18,6 +18,7 @@ from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.runs import create_run
 from retrieval_jax.sharding import MeshConfig, make_mesh
 from retrieval_jax.train_step import (
+    check_memory,
     create_state,
     make_train_step,
     memory_estimate,
@@ -62,11 +63,11 @@ def interrupt_after(monkeypatch, batches):
     shard_batch = training.shard_batch
     taken = []
 
-    def interrupting(batch, mesh):
+    def interrupting(batch, *args):
         if len(taken) == batches:
             raise Interrupted
         taken.append(batch)
-        return shard_batch(batch, mesh)
+        return shard_batch(batch, *args)
 
     monkeypatch.setattr(training, "shard_batch", interrupting)
 
@@ -254,12 +255,6 @@ def test_counts_below_one_are_refused(name):
         TrainingConfig(**{name: 0})
 
 
-def test_several_processes_are_refused(monkeypatch):
-    monkeypatch.setattr("jax.process_count", lambda: 2)
-    with pytest.raises(InputError, match="2 processes"):
-        train(ToyTask(), CONFIG, show_progress=False)
-
-
 def test_a_run_of_eight_devices_goes_on_with_two(tmp_path, monkeypatch):
     eight = dataclasses.replace(CONFIG, mesh=MeshConfig(data=8))
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
@@ -376,6 +371,20 @@ def test_memory_estimate_counts_each_part_per_device():
     assert 0 < counters <= 64  # Adam's and the schedule's step numbers
     assert estimate["batch"] == 16 * (8 + 1) * 4 / 4
     assert 16 * 50 * 4 / 4 <= estimate["saved for backward"] < 16 * 50 * 4 * 6 / 4  # the logits
+
+
+def test_what_cannot_fit_a_device_is_refused_before_anything_is_compiled(monkeypatch):
+    parts = {"parameters": 2.0**30, "optimizer": 2.0**31, "saved for backward": 2.0**32}
+    assert check_memory(parts, None).startswith("memory a device, estimated: 7168 MiB (parameters")
+    assert "runs out" not in check_memory(parts, 2.0**33)
+    assert "if it runs out of memory" in check_memory(parts, 2.0**32)
+    with pytest.raises(InputError, match=r"a device has 2048 MiB\n.*fsdp"):
+        check_memory(parts, 2.0**31)
+    monkeypatch.setattr(training, "device_memory", lambda mesh: 2.0**10)
+    monkeypatch.setattr(training, "make_train_step", None)  # not called
+    monkeypatch.setattr(training, "create_state", None)
+    with pytest.raises(InputError, match="a device has 0 MiB"):
+        train(ToyTask(), CONFIG, show_progress=False)
 
 
 def test_profile_leaves_a_trace(tmp_path):

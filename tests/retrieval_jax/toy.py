@@ -15,6 +15,7 @@ class ToyTask:
 
     rules = ()
     inseparable = None
+    batches_by_process = True
 
     def __init__(self, warm_start=None, measures=None, explode_at=None, dropout=0.1):
         self.start = warm_start or {}
