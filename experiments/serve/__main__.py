@@ -1,0 +1,132 @@
+r"""Serves the search page and its API.
+
+COMMAND   python -m experiments.serve --formulas runs/gcl --entities runs/quickstart
+TIME      models are loaded and compiled in about a minute; then milliseconds a query
+HARDWARE  2 CPU cores, or an accelerator
+
+Without arguments: formulas from the docstrings of installed libraries, with an untrained encoder,
+made within two minutes at the first start; and the entities of the quickstart's run, where there is
+one. Stop it by Ctrl-C or SIGTERM: what was asked is answered first.
+"""
+
+import asyncio
+import dataclasses
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from experiments.serve.limits import Limits
+from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.interruption import StopRequest
+from retrieval_jax.logs import quiet_libraries
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from experiments.serve.service import Service
+
+QUICKSTART = Path("runs/quickstart")
+EXTRA = "pip install -e '.[serve]'"
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What to serve, and where.
+
+    Attributes:
+        formulas: run folder of an encoder, with its collection in the folder `store`, or that
+            store; `docstrings` = formulas of installed libraries; `none` = no formulas.
+        entities: run folder of a ranker; `none` = no entities; `quickstart` = the quickstart's run,
+            if there is one.
+        host: address to listen on; 0.0.0.0 = on all, for others too.
+        port: to listen on; 0 = a free one.
+        data_dir: where prepared documents are, and vectors are kept.
+        kept: where the collection of docstrings is kept.
+        slt_weight: share of layout trees in the fused score, as the store was made with.
+        processes: that read formulas.
+        limits: of queries.
+    """
+
+    formulas: str = "docstrings"
+    entities: str = "quickstart"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    data_dir: Path = Path("data")
+    kept: Path = Path("runs/docstring_formulas")
+    slt_weight: float = 0.5
+    processes: int = 2
+    limits: Limits = Limits()
+
+
+@one_screen_errors
+def main() -> None:
+    """Serves as the command line says."""
+    command = tyro.cli(Command, prog="python -m experiments.serve", description=__doc__)
+    quiet_libraries()
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn
+    except ModuleNotFoundError as error:
+        raise InputError(f"the package {error.name!r} is not installed", EXTRA) from error
+    from experiments.serve.app import create_app
+
+    app = create_app(load(command))
+    config = uvicorn.Config(
+        app,
+        command.host,
+        command.port,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=int(command.limits.seconds) + 1,
+    )
+    with StopRequest():  # uvicorn stops at SIGTERM, and then sends it again
+        # Not by uvloop, which would fork for workers, from a process with many threads.
+        asyncio.run(_serve(uvicorn.Server(config), config.bind_socket()))
+
+
+async def _serve(server: "uvicorn.Server", listening: socket.socket) -> None:
+    """Serves until a signal comes; says where once it does."""
+    serving = asyncio.create_task(server.serve([listening]))
+    while not (server.started or serving.done()):
+        await asyncio.sleep(0.05)
+    if server.started:
+        host, port = listening.getsockname()[:2]
+        print(f"http://{host}:{port} (ready when /health/ready says so)", flush=True)
+    await serving
+
+
+def load(command: Command) -> "Service":
+    """Loads the models that are named.
+
+    Raises:
+        InputError: nothing to serve, or what loading refuses.
+    """
+    from experiments.serve.entities import load_entities
+    from experiments.serve.formulas import load_formulas
+    from experiments.serve.service import Service
+
+    answers = command.limits.answers
+    formulas = entities = None
+    if command.formulas == "docstrings":
+        from experiments.serve import docstring_formulas
+
+        run = docstring_formulas.prepare(command.kept)
+        title = f"docstrings of {', '.join(docstring_formulas.DEFAULT_PACKAGES)}"
+        formulas = load_formulas(run, answers, title)
+    elif command.formulas != "none":
+        formulas = load_formulas(Path(command.formulas), answers, None, command.slt_weight)
+    if command.entities == "quickstart" and not QUICKSTART.is_dir():
+        print(f"no entities: there is no {QUICKSTART}; make it by python -m experiments.quickstart")
+    elif command.entities != "none":
+        run = QUICKSTART if command.entities == "quickstart" else Path(command.entities)
+        entities = load_entities(run, command.data_dir, answers)
+    if formulas is None and entities is None:
+        raise InputError("there is nothing to serve", "Name a run: --formulas or --entities.")
+    return Service(formulas, entities, command.limits, command.processes)
+
+
+if __name__ == "__main__":
+    main()

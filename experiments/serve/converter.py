@@ -1,0 +1,184 @@
+"""Formulas to markup and trees, in worker processes that may hang or crash without harm."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.serve.limits import Limits
+from experiments.serve.problems import Problem
+from gcl_jax.formulas.trees import Tree
+
+_KEPT = 4_096
+_LONGEST_REPLY = 1 << 24
+_START_SECONDS = 60.0
+_ROOT = str(Path(__file__).parents[2])
+
+
+class TreeView(NamedTuple):
+    """A tree, and what is shown of it.
+
+    Attributes:
+        tree: the tree.
+        svg: its picture; "" of a large one.
+        text: a node a line; "" of a large one.
+    """
+
+    tree: Tree
+    svg: str
+    text: str
+
+
+class Converted(NamedTuple):
+    """A formula that was read.
+
+    Attributes:
+        mathml: for a page; "" where it is too large to show.
+        slt: its layout tree.
+        opt: its operator tree.
+    """
+
+    mathml: str
+    slt: TreeView
+    opt: TreeView
+
+
+class Converter:
+    """Worker processes of `worker`, each started when it is first needed, and anew after its end.
+
+    Args:
+        limits: of formulas.
+        processes: how many.
+    """
+
+    def __init__(self, limits: Limits, processes: int = 2) -> None:
+        self._limits = limits
+        self._idle: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
+        self._workers = [_Worker(limits.parse_seconds) for _ in range(processes)]
+        for worker in self._workers:
+            self._idle.put_nowait(worker)
+        self._rendered: OrderedDict[str, str] = OrderedDict()
+
+    async def read(self, formula: str) -> Converted:
+        """Reads a query.
+
+        Args:
+            formula: LaTeX or MathML.
+
+        Raises:
+            Problem: it is too long, too deep, takes too long or cannot be read; with the position.
+        """
+        limits = self._limits
+        if len(formula) > limits.length:
+            raise Problem(
+                422,
+                "formula-too-long",
+                f"The formula has {len(formula)} characters, more than {limits.length}.",
+                "Give a shorter formula, or a part of it.",
+                limits.length,
+            )
+        request = {"task": "trees", "depth": limits.depth, "nodes": limits.nodes}
+        reply = await self._ask(request | {"formula": formula})
+        if "problem" in reply:
+            reason = reply["problem"]
+            raise Problem(
+                422, "formula", reason[:1].upper() + reason[1:], reply["remedy"], reply["position"]
+            )
+        return Converted(reply["mathml"], _view("slt", reply["slt"]), _view("opt", reply["opt"]))
+
+    async def render(self, formula: str) -> str:
+        """A formula of a collection as MathML for a page; "" where it cannot be shown."""
+        if formula in self._rendered:
+            self._rendered.move_to_end(formula)
+            return self._rendered[formula]
+        try:
+            reply = await self._ask({"task": "markup", "formula": formula})
+        except Problem as problem:
+            if problem.status != 422:
+                raise
+            reply = {}
+        markup = reply.get("mathml", "")
+        self._rendered[formula] = markup
+        if len(self._rendered) > _KEPT:
+            self._rendered.popitem(last=False)
+        return markup
+
+    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        worker = await self._idle.get()
+        try:
+            return await worker.ask(request)
+        finally:
+            self._idle.put_nowait(worker)
+
+    async def close(self) -> None:
+        """Ends the processes."""
+        for worker in self._workers:
+            await worker.end()
+
+
+class _Worker:
+    """A process, and how to talk with it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Asks once: a formula that has ended a process gets no other to end."""
+        if self._process is not None and self._process.returncode is not None:
+            self._process = None  # ended since, of something else
+        is_new = self._process is None
+        process = self._process = self._process or await self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            await process.stdin.drain()
+            # Its own alarm comes first, but for what a start takes.
+            patience = self._seconds + (_START_SECONDS if is_new else 1.0)
+            line = await asyncio.wait_for(process.stdout.readline(), patience)
+        except BaseException as error:  # Cancelled too: its reply must not meet the next question.
+            await self.end()
+            if not isinstance(error, OSError | ValueError | TimeoutError):
+                raise
+            line = b""
+        if line.endswith(b"\n"):
+            return json.loads(line)
+        await self.end()
+        raise Problem(
+            422,
+            "formula-not-read",
+            f"The formula could not be read within {self._seconds:g} seconds.",
+            "Give a simpler formula.",
+        )
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "experiments.serve.worker",
+            str(self._seconds),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LONGEST_REPLY,
+            close_fds=False,  # then it is spawned, not forked from a process with many threads
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        )
+
+    async def end(self) -> None:
+        """Ends the process, if there is one."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _view(layout: Any, reply: dict[str, Any]) -> TreeView:
+    tree = Tree(layout, tuple(reply["labels"]), tuple(reply["parents"]), tuple(reply["edges"]))
+    return TreeView(tree, reply["svg"], reply["text"])

@@ -1,0 +1,85 @@
+"""Reading formulas in processes of their own."""
+
+import asyncio
+import dataclasses
+import os
+import signal
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+
+from experiments.serve.converter import Converter
+from experiments.serve.limits import Limits
+from experiments.serve.problems import Problem
+from gcl_jax.formulas import parse
+from retrieval_jax.errors import InputError
+
+LIMITS = Limits(length=300, depth=10, nodes=60)
+
+
+def run(work, limits=LIMITS):
+    async def whole():
+        converter = Converter(limits, processes=1)
+        try:
+            return await work(converter)
+        finally:
+            await converter.close()
+
+    return asyncio.run(whole())
+
+
+def test_a_formula_has_markup_trees_and_pictures():
+    converted = run(lambda converter: converter.read(r"\frac{a}{b}"))
+    assert "<mfrac>" in converted.mathml
+    assert converted.slt.tree == parse(r"\frac{a}{b}", "slt")
+    assert converted.opt.tree == parse(r"\frac{a}{b}", "opt")
+    assert converted.opt.svg.startswith("<svg")
+    assert "O!divide" in converted.opt.text
+
+
+@pytest.mark.parametrize(
+    ("formula", "detail", "position"),
+    [
+        (r"a+\foo", 'Unknown command "\\foo".', 2),
+        (r"\frac{a", 'Expected closing token "}"', 7),
+        ("{" * 20 + "x" + "}" * 20, "nested 20 deep", 19),
+        ("x" * 301, "301 characters, more than 300", 300),
+        ("x+" * 70 + "y", "nodes, more than 60", 0),
+        ("<math><mi>x", "Not well-formed", 0),
+        ("  ", "empty", 0),
+    ],
+)
+def test_what_cannot_be_read_is_a_problem_with_its_place(formula, detail, position):
+    with pytest.raises(Problem) as error:
+        run(lambda converter: converter.read(formula))
+    assert error.value.status == 422
+    assert detail in error.value.detail
+    assert error.value.position == position
+
+
+def test_a_formula_that_takes_too_long_costs_its_process_only():
+    async def work(converter):
+        for _ in range(2):
+            with pytest.raises(Problem, match="could not be read within"):
+                await converter.read("x")
+        assert await converter.render("x") == ""
+
+    run(work, dataclasses.replace(LIMITS, parse_seconds=1e-5))
+
+
+def test_a_process_that_ended_is_started_anew():
+    async def work(converter):
+        await converter.render("x")
+        process = converter._workers[0]._process
+        os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+        assert "<mi>y</mi>" in await converter.render("y")
+        assert await converter.render(r"\frac{") == ""
+
+    run(work)
+
+
+def test_limits_are_positive():
+    with pytest.raises(InputError, match=r"limits\.depth is 0"):
+        Limits(depth=0)
