@@ -5,8 +5,6 @@ fusion's weight) is chosen on dev.
 """
 
 import itertools
-import json
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +18,19 @@ from docent_jax.baselines import bag_of_sentences_scores, bm25_scores, tfidf_sco
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.evaluation import MEASURES, cosine_scores, evaluate_ranking, rank
 from docent_jax.pretraining import PACKAGE
-from experiments.report import mean_and_sd
+from experiments.records import (
+    differences,
+    make_record,
+    mean_and_sd,
+    summarise_measures,
+    write_record,
+)
+from retrieval_jax import config as config_lib
 from retrieval_jax import plots
-from retrieval_jax.config import differences, to_dict
 from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.rankings import Ranking, fuse, write_ranking
-from retrieval_jax.runs import RunFolder, provenance_record
-from retrieval_jax.significance import bootstrap_interval, holm, paired_randomisation
+from retrieval_jax.runs import RunFolder
 
 SPLITS = ("dev", "test")
 FROZEN = "DocEnt-Dual, encoder frozen"
@@ -151,7 +154,10 @@ def compare(
             weights[model].append(weight)
     return {
         "systems": {
-            name: {split: _summary([run[split] for run in of_seeds]) for split in SPLITS}
+            name: {
+                split: summarise_measures([run[split].mean for run in of_seeds], MEASURES)
+                for split in SPLITS
+            }
             for name, of_seeds in seeds.items()
         },
         "fusion_weights": weights,
@@ -173,15 +179,6 @@ def _pairs(models: Sequence[str]) -> list[tuple[str, str]]:
     return pairs + list(itertools.combinations(models, 2))
 
 
-def _summary(runs: Sequence[Evaluation]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation over seeds of each measure."""
-    values = {m: [run.mean[m] for run in runs] for m in MEASURES}
-    return {
-        m: {"mean": statistics.fmean(v), "sd": statistics.stdev(v) if len(v) > 1 else 0.0}
-        for m, v in values.items()
-    }
-
-
 def _significance(
     seeds: Mapping[str, Sequence[Mapping[str, Evaluation]]],
     pairs: Sequence[tuple[str, str]],
@@ -193,21 +190,7 @@ def _significance(
         runs = [run["test"].per_query for run in seeds[name]]
         return np.mean([[run[query][measure] for query in run] for run in runs], axis=0)
 
-    raw = [paired_randomisation(per_query(a), per_query(b)) for a, b in pairs]
-    rows = []
-    for (first, second), p in zip(pairs, holm(raw), strict=True):
-        difference = per_query(first) - per_query(second)
-        rows.append(
-            {
-                "first": first,
-                "second": second,
-                "measure": measure,
-                "difference": float(difference.mean()),
-                "interval_95": bootstrap_interval(difference),
-                "p_holm": p,
-            }
-        )
-    return rows
+    return differences({name: per_query(name) for name in seeds}, pairs, measure)
 
 
 def print_table(results: Mapping, corpus: EntityCorpus) -> None:
@@ -240,9 +223,7 @@ def save(run: RunFolder, results: Mapping, also: Path | None = None) -> None:
         for name, system in results["systems"].items()
     }
     plots.comparison(rows, MEASURES, run.plots / "comparison.png", "Zero-shot ranking, test")
-    if also is not None:
-        also.parent.mkdir(parents=True, exist_ok=True)
-        also.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_record(also, results)
 
 
 def results_record(
@@ -261,14 +242,9 @@ def results_record(
         fingerprint: of the corpus that was trained on.
         comparison: as `compare` gives.
     """
-    return {
-        "experiment": "docent zero-shot ranking",
-        "data": f"{_source(next(iter(configs.values())))}, {corpus.summary}",
-        "configs": {model: to_dict(config) for model, config in configs.items()},
-        "seeds": list(seeds),
-        "provenance": provenance_record(fingerprint),
-        **comparison,
-    }
+    data = f"{_source(next(iter(configs.values())))}, {corpus.summary}"
+    name = "docent zero-shot ranking"
+    return make_record(name, data, configs, seeds, fingerprint, comparison)
 
 
 def check_same_documents(
@@ -279,7 +255,9 @@ def check_same_documents(
     corpus: EntityCorpus,
 ) -> None:
     """Refuses a run whose documents are not those of the first one, or not at hand."""
-    changed = differences(to_dict(config.data), to_dict(its_config.data))
+    changed = config_lib.differences(
+        config_lib.to_dict(config.data), config_lib.to_dict(its_config.data)
+    )
     if changed:
         raise InputError(
             f"{other.path} differs from {run.path} in its data: {'; '.join(changed)}",

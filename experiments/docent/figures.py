@@ -10,8 +10,7 @@ Each part needs its own input; what is not given is left out.
 """
 
 import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,11 @@ import tyro
 import docent_jax
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
-from experiments.report import mean_and_sd, table
+from experiments.records import read_record
+from experiments.report import table
+from experiments.report.blocks import to_markdown
+from experiments.report.figures import tag_curves
+from experiments.report.tables import tag_tables
 from retrieval_jax import plots
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
@@ -62,11 +65,11 @@ def main() -> None:
     if command.run is not None:
         parts.append(table_2(command, command.run))
     if command.tags is not None:
-        results = read_results(command.tags, "docent tag prediction")
+        results = read_record(command.tags, "docent tag prediction")
         parts.append(table_4(results))
         parts.append(figure_2(results, command.output))
     if command.ranking is not None:
-        results = read_results(command.ranking, "docent zero-shot ranking")
+        results = read_record(command.ranking, "docent zero-shot ranking")
         parts.append(f"## Table 5: zero-shot ranking\n\n{table(results)}")
         rows = {
             name: {measure: value["mean"] for measure, value in system["test"].items()}
@@ -80,21 +83,6 @@ def main() -> None:
     path = command.output / "figures.md"
     path.write_text("\n".join(["# DocEnt: tables and figures\n", *parts]), encoding="utf-8")
     print(f"written: {path}")
-
-
-def read_results(path: Path, experiment: str) -> dict[str, Any]:
-    """Reads a results file.
-
-    Raises:
-        InputError: absent, no JSON, or of another experiment.
-    """
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}", "Run its experiment first.") from error
-    if not isinstance(results, dict) or results.get("experiment") != experiment:
-        raise InputError(f"{path} holds no results of {experiment}", "Give the right file.")
-    return results
 
 
 def table_2(command: Command, run: Path) -> str:
@@ -139,66 +127,22 @@ def cell(text: str) -> str:
 
 def table_4(results: Mapping[str, Any]) -> str:
     """Tag prediction, closed and open vocabulary, test: MAP, AUC, P@10, NDCG@10."""
-    names = ("MAP", "AUC", "P@10", "NDCG@10")
-    lines = []
-    tasks = {"closed vocabulary": results["closed"], "open vocabulary": results["open"]["all"]}
-    for task, systems in tasks.items():
-        for threshold in dict.fromkeys(t for system in systems.values() for t in system):
-            lines += [
-                f"## Table 4: tag prediction, {task}, {threshold}",
-                "",
-                f"{results['data']}; protocol {results['protocol']}, test; a label is positive"
-                f" above T votes",
-                "",
-                f"| system | {' | '.join(names)} |",
-                f"|---|{'---|' * len(names)}",
-            ]
-            for system, of in systems.items():
-                if threshold in of:
-                    values = (of[threshold]["test"][name] for name in names)
-                    lines.append(f"| {cell(system)} | {' | '.join(map(mean_and_sd, values))} |")
-            lines.append("")
-    return "\n".join(lines)
+    about = f"{results['data']}; protocol {results['protocol']}, test"
+    return "\n".join(
+        f"## Table 4: {title}\n\n"
+        + to_markdown([f"{about}; a label is positive above T votes", of_task])
+        for title, of_task in tag_tables(results)
+    )
 
 
 def figure_2(results: Mapping[str, Any], folder: Path) -> str:
     """Figure 2: precision and NDCG at k, closed vocabulary; AUC by training tags, open one."""
-    closed = results["closed"]
-    threshold = next(iter(next(iter(closed.values()))))
     drawn = []
-    for letter, curve, label in (
-        ("a", "precision_at_k", "precision at k"),
-        ("b", "ndcg_at_k", "NDCG at k"),
-    ):
-        lines = {
-            name: (range(1, len(of[threshold]["test"][curve]) + 1), of[threshold]["test"][curve])
-            for name, of in closed.items()
-            if threshold in of
-        }
+    for letter, (title, (labels, lines)) in zip("abc", tag_curves(results).items(), strict=False):
         path = folder / f"figure2{letter}.png"
-        plots.curves(lines, ("k", label), path, f"Closed vocabulary, {threshold}")
-        drawn.append(f"![Closed vocabulary, {label}]({path.name})")
-    by_tags = auc_by_tags(results, threshold)
-    if by_tags:
-        path = folder / "figure2c.png"
-        plots.curves(by_tags, ("training tags", "AUC"), path, f"Open vocabulary, {threshold}")
-        drawn.append(f"![Open vocabulary, AUC]({path.name})")
+        plots.curves(lines, labels, path, title)
+        drawn.append(f"![{title}]({path.name})")
     return "## Figure 2: tag prediction\n\n" + "\n\n".join(drawn) + "\n"
-
-
-def auc_by_tags(
-    results: Mapping[str, Any], threshold: str
-) -> dict[str, tuple[Sequence[float], Sequence[float]]]:
-    """System -> numbers of training tags and AUC on test; of one that is not trained, a level."""
-    opened = results["open"]
-    keys = [key for key in opened if key != "all"]
-    numbers = [*map(int, keys), results["open_training_tags"]]
-    lines = {}
-    for name, of in opened["all"].items():
-        if threshold in of:
-            systems = [opened[key].get(name, of) for key in keys] + [of]
-            lines[name] = numbers, [s[threshold]["test"]["AUC"]["mean"] for s in systems]
-    return lines
 
 
 if __name__ == "__main__":

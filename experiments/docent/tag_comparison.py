@@ -5,7 +5,6 @@ A system gives, for a split, the scores of its dev and test films and tags. What
 """
 
 import dataclasses
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from docent_jax.tag_baselines import top_tags_scores
 from docent_jax.tag_evaluation import Protocol, TagMeasures, TagSplit, counts, measure_split
 from docent_jax.tag_runs import TagRun
 from docent_jax.tag_task import TagTuningConfig, fine_tune
-from experiments.report import mean_and_sd
+from experiments.records import mean_and_sd, summarise_measures
 
 PARTS = ("dev", "test")
 FUSION_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
@@ -144,12 +143,8 @@ def evaluate_split(
 
 def summary(measures: Sequence[TagMeasures]) -> dict[str, Any]:
     """Mean and standard deviation over splits, and mean curves, for JSON."""
-    values = {name: [m.values[name] for m in measures] for name in measures[0].values}
     return {
-        **{
-            name: {"mean": statistics.fmean(v), "sd": statistics.stdev(v) if len(v) > 1 else 0.0}
-            for name, v in values.items()
-        },
+        **summarise_measures([m.values for m in measures]),
         "precision_at_k": np.mean([m.precision for m in measures], axis=0).tolist(),
         "ndcg_at_k": np.mean([m.ndcg for m in measures], axis=0).tolist(),
     }

@@ -11,7 +11,6 @@ Closed vocabulary: films held out. Open vocabulary: tags held out.
 import contextlib
 import dataclasses
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -66,11 +65,12 @@ from experiments.docent.tag_comparison import (
     top_tags,
     with_rate,
 )
+from experiments.records import make_record, write_record
 from retrieval_jax.config import to_dict
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.pipeline import tokenize
-from retrieval_jax.runs import RunFolder, open_run, provenance_record
+from retrieval_jax.runs import RunFolder, open_run
 
 TOP_TAGS, TFIDF, BM25, GENOME, HUMAN = "top tags", "TF-IDF", "BM25", "TagGenome", "Human"
 BAG, TUNED_BAG, WORDS = "bag of sentences", "bag of sentences, tags fine-tuned", "bag of words"
@@ -145,12 +145,9 @@ def main() -> None:
         systems[str(path)] = tuned(command, tag_run, votes, truth, protocol)
     systems[TUNED_BAG] = tuned(command, bag, votes, truth, protocol)
 
-    results = {
-        "experiment": "docent tag prediction",
-        "data": films.corpus.summary,
+    found = {
         "protocol": protocol.name,
         "counts": counted,
-        "provenance": provenance_record(films.corpus.fingerprint),
         **evaluate_all(command, systems, votes, truth, protocol),
         "tuning": {
             name: {s.name: to_dict(system.choose(s)) for s in (*protocol.closed, protocol.open)}
@@ -159,15 +156,19 @@ def main() -> None:
         },
     }
     fold_votes = user_fold_votes(tag_votes, len(names))
-    results["closed"][HUMAN] = human_rows(protocol.closed, protocol, fold_votes)
-    results["open"]["all"][HUMAN] = human_rows([protocol.open], protocol, fold_votes)
+    found["closed"][HUMAN] = human_rows(protocol.closed, protocol, fold_votes)
+    found["open"]["all"][HUMAN] = human_rows([protocol.open], protocol, fold_votes)
+    configs = {str(path): open_run(path, PACKAGE, docent_jax.Config)[1] for path in command.runs}
+    seeds = sorted({of_run.training.seed for of_run in configs.values()})
+    corpus = films.corpus
+    results = make_record(
+        "docent tag prediction", corpus.summary, configs, seeds, corpus.fingerprint, found
+    )
     print_results("Closed vocabulary", results["closed"])
     print_results("Open vocabulary, all training tags", results["open"]["all"])
     print(f"{HUMAN}: a third of the users, against the votes of the others alone.")
     run.write_json("tags.json", results)
-    if command.results is not None:
-        command.results.parent.mkdir(parents=True, exist_ok=True)
-        command.results.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_record(command.results, results)
 
 
 def measurable(protocol: Protocol, counted: Sequence[Mapping[str, Any]]) -> Protocol:

@@ -74,6 +74,11 @@ class Command:
     as_configured: bool = False
 
 
+def read_training_pairs(folder: Path) -> Pairs:
+    """Pairs of zbMATH abstracts of train and dev together."""
+    return join_pairs([read_abstract_pairs(folder, split) for split in ("train", "dev")])
+
+
 def choose(command: Command, pairs: Pairs, folder: Path) -> dict[str, Any]:
     """Compares the candidates.
 
@@ -155,7 +160,7 @@ def main() -> None:
         train_own_pairs(command, command.pairs)
         return
     folder = data_folder(command.folder)
-    pairs = join_pairs([read_abstract_pairs(folder, split) for split in ("train", "dev")])
+    pairs = read_training_pairs(folder)
     print(f"zbMATH abstracts, train and dev: {pairs.summary}")
     config = command.config
     if not command.as_configured:

@@ -11,9 +11,7 @@ language alone tells much; measures without them stand beside. Published rows ar
 """
 
 import dataclasses
-import json
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 import mathsim_jax
+from experiments.records import make_record, mean_and_sd, summarise_measures, write_record
+from mathsim_jax.adaptation import PACKAGE
 from mathsim_jax.datasets.math_text import data_folder, german_pairs, read_abstract_pairs
 from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.evaluation import (
@@ -37,7 +37,7 @@ from mathsim_jax.evaluation import (
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.pretrained import DEFAULT_ENCODER, find_encoder
-from retrieval_jax.runs import provenance_record
+from retrieval_jax.runs import RunFolder
 
 UNTOUCHED, ADAPTED = "untouched", "adapted"
 TUNED, BOTH = "fine-tuned", "adapted and fine-tuned"
@@ -105,6 +105,22 @@ def encoder_folders(command: Command) -> dict[str, list[Path]]:
     }
 
 
+def seeds_of(folders: Mapping[str, list[Path]]) -> list[int]:
+    """Random seeds of the fine-tuned encoders, by the names of their run folders."""
+    runs = (folder.parent.name for name in (TUNED, BOTH) for folder in folders[name])
+    return sorted({int(name.removeprefix("seed_")) for name in runs})
+
+
+def run_configs(folders: Mapping[str, list[Path]]) -> dict[str, Any]:
+    """System -> configuration of the run that made its first encoder, where a run did."""
+    runs = {name: RunFolder(of_seeds[0].parent, PACKAGE) for name, of_seeds in folders.items()}
+    return {
+        name: run.read_json("config.json")["config"]
+        for name, run in runs.items()
+        if name != UNTOUCHED and (run.path / "config.json").is_file()
+    }
+
+
 def score(folder: Path, pairs: Pairs) -> np.ndarray:
     """Cosine of each pair by an encoder folder, `[pairs]`; each distinct text is encoded once."""
     texts = pairs.texts
@@ -134,10 +150,11 @@ def compare(
         runs = [
             pair_measures(row, pairs.labels) | retrieval_measures(pairs, row).mean for row in scores
         ]
-        summaries[name] = {m: _summary([run[m] for run in runs]) for m in runs[0]}
+        of_system: dict[str, dict[str, Any]] = {**summarise_measures(runs)}
         for measure in INTERVALS:
             interval = percentile_interval(resampled[name][measure])
-            summaries[name][measure]["interval_95"] = interval
+            of_system[measure]["interval_95"] = interval
+        summaries[name] = of_system
     differences = [
         {
             "first": first,
@@ -155,11 +172,6 @@ def compare(
     return {"pairs": pairs.summary, "systems": summaries, "differences": differences}
 
 
-def _summary(values: Sequence[float]) -> dict[str, Any]:
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return {"mean": statistics.fmean(values), "sd": spread}
-
-
 def print_results(results: Mapping[str, Any]) -> None:
     """Prints a table for each set of test pairs, with the differences below."""
     console = Console()
@@ -170,11 +182,7 @@ def print_results(results: Mapping[str, Any]) -> None:
         for measure in measures:
             table.add_column(measure, justify="right")
         for system, row in comparison["systems"].items():
-            cells = [row[measure] for measure in measures]
-            table.add_row(
-                system,
-                *(f"{c['mean']:.3f}" + (f" ±{c['sd']:.3f}" if c["sd"] else "") for c in cells),
-            )
+            table.add_row(system, *(mean_and_sd(row[measure]) for measure in measures))
         console.print(table)
         for row in comparison["differences"]:
             low, high = row["interval_95"]
@@ -199,22 +207,20 @@ def main() -> None:
     }
     kept = ~german_pairs(pairs)
     without = {name: rows[:, kept] for name, rows in scores.items()}
-    results = {
-        "experiment": "mathsim similarity",
-        "data": f"zbMATH abstracts, {pairs.summary}",
+    found = {
         "encoder": command.untouched,
-        "seeds": {name: len(of_seeds) for name, of_seeds in folders.items()},
-        "provenance": provenance_record(pairs.fingerprint),
+        "encoders": {name: len(of_seeds) for name, of_seeds in folders.items()},
         "comparisons": {
             "all pairs": compare(scores, pairs, command.resamples),
             "without German": compare(without, pairs.take(kept), command.resamples),
         },
         "published": {"data": PUBLISHED_DATA, "Spearman": PUBLISHED},
     }
+    seeds, data = seeds_of(folders), f"zbMATH abstracts, {pairs.summary}"
+    configs = run_configs(folders)
+    results = make_record("mathsim similarity", data, configs, seeds, pairs.fingerprint, found)
     print_results(results)
-    if command.results is not None:
-        command.results.parent.mkdir(parents=True, exist_ok=True)
-        command.results.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_record(command.results, results)
 
 
 if __name__ == "__main__":

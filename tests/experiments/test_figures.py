@@ -3,10 +3,8 @@
 import json
 import sys
 
-import pytest
-
 from experiments.docent import figures
-from retrieval_jax.errors import InputError
+from experiments.report.figures import auc_by_tags
 
 
 def summary(value, sd=0.0):
@@ -38,7 +36,7 @@ RANKING = {
 
 
 def test_a_system_without_training_is_level_in_figure_2c():
-    lines = figures.auc_by_tags(TAGS, "T = 0")
+    lines = auc_by_tags(TAGS, "T = 0")
     assert lines == {"TF-IDF": ([100, 300], [0.25, 0.25]), "a|b": ([100, 300], [0.375, 0.75])}
 
 
@@ -69,11 +67,3 @@ def test_the_command_writes_markdown_and_pictures(tmp_path, monkeypatch):
     pictures = sorted(path.name for path in out.glob("*.png"))
     assert pictures == ["figure2a.png", "figure2b.png", "figure2c.png", "table5.png"]
     assert all(f"({name})" in written for name in pictures)
-
-
-def test_results_of_another_experiment_are_refused(tmp_path):
-    (tmp_path / "tags.json").write_text(json.dumps(TAGS))
-    with pytest.raises(InputError, match="no results of docent zero-shot"):
-        figures.read_results(tmp_path / "tags.json", "docent zero-shot ranking")
-    with pytest.raises(InputError, match="cannot be read"):
-        figures.read_results(tmp_path / "none.json", "docent tag prediction")

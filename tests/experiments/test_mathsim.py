@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from experiments.mathsim import adapt, finetune, make_pairs, table
+from experiments.mathsim import adapt, cross_validation, finetune, make_pairs, table
 from experiments.report import table as markdown
 from mathsim_jax.datasets.pairs import Pairs
 from retrieval_jax.errors import InputError
@@ -96,6 +96,10 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
     choice = json.loads((tuned / "choice.json").read_text())
     assert set(choice["measures"]) == {"untouched", *finetune.CANDIDATES}
     assert choice["chosen"] in finetune.CANDIDATES
+    folds = ("--folds", 2, "--test-length", 32, "--run", tmp_path / "cv")
+    run(cross_validation, monkeypatch, *tiny, *start, *folds)
+    alone = json.loads((tmp_path / "cv" / "results.json").read_text())["measures"]
+    assert alone["Spearman"] == pytest.approx(choice["measures"]["cosine"]["Spearman"], abs=1e-6)
     from_adapted = ("--model.encoder", adapted / "encoder", "--choice", tuned / "choice.json")
     run(finetune, monkeypatch, *tiny, *from_adapted, *seeds, "--run", both)
     assert json.loads((both / "choice.json").read_text())["chosen"] == choice["chosen"]
@@ -109,7 +113,9 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
         *("--results", results, "--resamples", 50),
     )
     record = json.loads(results.read_text())
-    assert record["seeds"] == {
+    assert record["seeds"] == [0, 1]
+    assert set(record["configs"]) == {"adapted", "fine-tuned", "adapted and fine-tuned"}
+    assert record["encoders"] == {
         "untouched": 1,
         "adapted": 1,
         "fine-tuned": 2,

@@ -1,0 +1,1 @@
+"""Trained models to look at: answers, neighbours, maps; see `python -m experiments.gallery`."""

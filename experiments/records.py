@@ -1,0 +1,214 @@
+"""Results of experiments: summaries over seeds, paired differences, provenance, and their files.
+
+A *record* is what a results file holds: `experiment`, `data`, `config` (or `configs`), `seeds`,
+`provenance`, and what the experiment found.
+"""
+
+import json
+import os
+import platform
+import re
+import resource
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from retrieval_jax.config import to_dict
+from retrieval_jax.errors import InputError
+from retrieval_jax.runs import RunFolder, provenance_record, without_machine_paths
+from retrieval_jax.significance import bootstrap_interval, holm, paired_randomisation
+
+
+def summarise(values: Iterable[float]) -> dict[str, float]:
+    """Mean and sample standard deviation, `{"mean": ..., "sd": ...}`; of one value the sd is 0."""
+    values = [float(value) for value in values]
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": statistics.fmean(values), "sd": spread}
+
+
+def summarise_measures(
+    runs: Sequence[Mapping[str, float]], measures: Iterable[str] | None = None
+) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation over runs of each measure.
+
+    Args:
+        runs: measure -> value, one a seed (or a split).
+        measures: which; by default those of the first run.
+    """
+    return {m: summarise(run[m] for run in runs) for m in (measures or runs[0])}
+
+
+def mean_and_sd(value: Mapping[str, float], digits: int = 3) -> str:
+    """A summary as text: the mean, with its standard deviation where there is one."""
+    spread = f" ± {value['sd']:.{digits}f}" if value.get("sd") else ""
+    return f"{value['mean']:.{digits}f}{spread}"
+
+
+def differences(
+    values: Mapping[str, ArrayLike], pairs: Sequence[tuple[str, str]], measure: str
+) -> list[dict[str, Any]]:
+    """Paired tests of systems on the same queries, Holm-corrected over the pairs.
+
+    Args:
+        values: system -> `[queries]`, in one order of queries; a mean over seeds each.
+        pairs: (first, second), each tested for first - second.
+        measure: what the values are.
+
+    Returns:
+        A row a pair: `first`, `second`, `measure`, `queries`, `difference` of the means,
+        `interval_95` by bootstrap over queries, `p` by paired randomisation, `p_holm`.
+    """
+    arrays = {name: np.asarray(of, dtype=np.float64) for name, of in values.items()}
+    raw = [paired_randomisation(arrays[first], arrays[second]) for first, second in pairs]
+    rows = []
+    for (first, second), p, adjusted in zip(pairs, raw, holm(raw), strict=True):
+        difference = arrays[first] - arrays[second]
+        rows.append(
+            {
+                "first": first,
+                "second": second,
+                "measure": measure,
+                "queries": len(difference),
+                "difference": float(difference.mean()),
+                "interval_95": list(bootstrap_interval(difference)),
+                "p": p,
+                "p_holm": adjusted,
+            }
+        )
+    return rows
+
+
+def provenance(data_fingerprint: str) -> dict[str, Any]:
+    """What a result was made with and what it took: call it when everything is computed.
+
+    Returns:
+        `retrieval_jax.runs.provenance_record` (command, revision, versions, devices, data) and
+        `hardware`, `wall_s` since the process started (None where the system does not tell) and
+        `peak_mib`, the most memory that the process held.
+    """
+    return {
+        **provenance_record(data_fingerprint),
+        "hardware": hardware(),
+        "wall_s": _seconds_since_start(),
+        "peak_mib": _peak_mib(),
+    }
+
+
+def make_record(
+    experiment: str,
+    data: str,
+    config: Any,
+    seeds: Sequence[int],
+    data_fingerprint: str,
+    found: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A record of what an experiment found, with its provenance.
+
+    Args:
+        experiment: its name, by which the report knows the record.
+        data: in words: what it is, how many queries, which pool.
+        config: a dataclass, or several by name; folders of this machine are taken out.
+        seeds: of the runs.
+        data_fingerprint: hash of the data.
+        found: further entries: systems, significance, ...
+    """
+    several = isinstance(config, Mapping)
+    described = {k: to_dict(v) for k, v in config.items()} if several else to_dict(config)
+    described = _portable(described)
+    return {
+        "experiment": experiment,
+        "data": data,
+        "configs" if several else "config": described,
+        "seeds": list(seeds),
+        "provenance": provenance(data_fingerprint),
+        **found,
+    }
+
+
+def _portable(value: Any) -> Any:
+    """The same, ready for JSON, without folders of this machine."""
+    if isinstance(value, Mapping):
+        return {name: _portable(of) for name, of in value.items()}
+    if isinstance(value, list):
+        return [_portable(item) for item in value]
+    return without_machine_paths(str(value)) if isinstance(value, str | Path) else value
+
+
+def write_record(path: Path | None, record: Mapping[str, Any]) -> None:
+    """Writes a record as JSON, whole or not at all, making its folder; nothing without a path.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        RunFolder(path.parent, "experiments").write_json(path.name, record)
+
+
+def read_record(path: Path, experiment: str | None = None) -> dict[str, Any]:
+    """Reads a record.
+
+    Args:
+        path: the file.
+        experiment: whose it must be; None = any.
+
+    Raises:
+        InputError: absent, no JSON, no record, or of another experiment.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}", "Run its experiment first.") from error
+    if not isinstance(record, dict) or "experiment" not in record:
+        raise InputError(f"{path} holds no results of an experiment", "Give a results file.")
+    if experiment not in (None, record["experiment"]):
+        raise InputError(
+            f"{path} holds no results of {experiment}, but of {record['experiment']}",
+            "Give the right file.",
+        )
+    return record
+
+
+def hardware() -> str:
+    """The processor, the cores that this process may use, and the memory, in words."""
+    found = re.search(r"^model name\s*:\s*(.+)$", _read_proc("cpuinfo"), re.MULTILINE)
+    name = found[1] if found else platform.processor() or platform.machine()
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{cores} cores of {name}, {gib:.0f} GiB"
+
+
+def _seconds_since_start() -> float | None:
+    """Wall time of this process so far, on Linux."""
+    uptime = _read_proc("uptime").split()
+    # The fields of `stat` after the command's name, which may hold spaces, in parentheses.
+    fields = _read_proc("self/stat").rpartition(")")[2].split()
+    if not uptime or len(fields) < 20:
+        return None
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return round(float(uptime[0]) - started, 1)
+
+
+def _peak_mib() -> float:
+    """MiB that this process held at most.
+
+    Not `ru_maxrss` where Linux tells: a child's starts at what its parent held.
+    """
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", _read_proc("self/status"), re.MULTILINE)
+    if found:
+        return round(int(found[1]) / 1024, 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def _read_proc(name: str) -> str:
+    try:
+        return (Path("/proc") / name).read_text(encoding="utf-8")
+    except OSError:
+        return ""

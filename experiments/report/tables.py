@@ -1,0 +1,223 @@
+"""Tables of results files, by what they hold."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from experiments.records import mean_and_sd
+from experiments.report.blocks import Block, Notes, Table
+
+Results = Mapping[str, Any]
+BASELINES = "gcl formula retrieval baselines"
+TAG_MEASURES = ("MAP", "AUC", "P@10", "NDCG@10")
+LEVEL = 0.05
+
+
+def result_blocks(results: Results) -> list[Block]:
+    """The tables of a results file, and its tests."""
+    kinds: Sequence[tuple[str, Callable[[Results], list[Block]]]] = (
+        ("equal_edges", conversion_blocks),
+        ("comparisons", similarity_blocks),
+        ("means", heat_map_blocks),
+        ("axes", sweep_blocks),
+        ("closed", tag_blocks),
+    )
+    for key, blocks in kinds:
+        if key in results:
+            return blocks(results)
+    is_ranking = _split(results) in next(iter(results["systems"].values()))
+    return ranking_blocks(results) if is_ranking else formula_blocks(results)
+
+
+def _split(results: Results) -> str:
+    return results.get("split", "test")
+
+
+def ranking_blocks(results: Results) -> list[Block]:
+    """Systems by measures on one split, and the tests."""
+    split, systems = _split(results), results["systems"]
+    measures = list(next(iter(systems.values()))[split])
+    rows = [
+        [name, *(mean_and_sd(system[split][measure]) for measure in measures)]
+        for name, system in systems.items()
+    ]
+    intro = f"{results['data']}; {split} queries, seeds {', '.join(map(str, results['seeds']))}"
+    return [intro, Table(["system", *measures], rows), *test_blocks(results["significance"])]
+
+
+def test_blocks(rows: Sequence[Results]) -> list[Block]:
+    """Tests of one measure as sentences, of several as a table."""
+    if not rows:
+        return []
+    measures = list(dict.fromkeys(map(_measure, rows)))
+    if len(measures) == 1:
+        return [Notes([difference(row) for row in rows])]
+    pairs: dict[str, dict[str, str]] = {}
+    for row in rows:
+        star = " *" if row["p_holm"] < LEVEL else ""
+        name = f"{row['first']} - {row['second']}"
+        pairs.setdefault(name, {})[_measure(row)] = f"{row['difference']:+.3f}{star}"
+    cells = [[name, *(of.get(measure, "") for measure in measures)] for name, of in pairs.items()]
+    return [
+        Table(["difference", *measures], cells),
+        f"With a star: p < {LEVEL} by a paired randomisation test, Holm-corrected.",
+    ]
+
+
+def _measure(row: Results) -> str:
+    """The measure of a test, and the topics that it is over where the row names them."""
+    return f"{row['measure']}, {row['topics']}" if "topics" in row else row["measure"]
+
+
+def difference(row: Results) -> str:
+    """A row of tests as a sentence."""
+    low, high = row["interval_95"]
+    holm = f", p = {row['p_holm']:.4f} after Holm" if "p_holm" in row else ""
+    return (
+        f"{row['first']} - {row['second']}: {row['measure']} {row['difference']:+.3f}"
+        f" (95 % interval {low:+.3f} to {high:+.3f}{holm})"
+    )
+
+
+def formula_blocks(results: Results) -> list[Block]:
+    """Formula retrieval: systems by pools and kinds of topics, partial/full bpref."""
+    systems = results["systems"]
+    pools = next(iter(systems.values()))
+    columns = [(pool, topics) for pool, of_pool in pools.items() for topics in of_pool]
+    rows = []
+    for name, system in systems.items():
+        cells = (system[pool][topics] for pool, topics in columns)
+        rows.append([name, *(_both(cell) for cell in cells)])
+    table = Table(["system", *(", ".join(column) for column in columns)], rows)
+    # Of the baselines it would be as long as the table; the page shows it.
+    shown = results.get("experiment") != BASELINES
+    tests = test_blocks(results.get("significance", [])) if shown else []
+    return [f"{results['data']}; bpref, partial/full, by pool and topics", table, *tests]
+
+
+def _both(cell: Results) -> str:
+    return f"{mean_and_sd(cell['partial'])}/{mean_and_sd(cell['full'])}"
+
+
+def heat_map_blocks(results: Results) -> list[Block]:
+    """Augmentation by batch size, a table a layout, partial/full bpref of all topics."""
+    number = results["seeds"] if isinstance(results["seeds"], int) else len(results["seeds"])
+    blocks: list[Block] = [
+        f"bpref partial/full over all 20 topics, pool of all judged formulas; mean and standard"
+        f" deviation of {number} seeds"
+    ]
+    for layout, augmentations in results["means"].items():
+        sizes = list(next(iter(augmentations.values())))
+        rows = [
+            [readable(name), *(_both(of[size]["all"]) for size in sizes)]
+            for name, of in augmentations.items()
+        ]
+        header = [f"{layout.upper()}: augmentation", *(f"batch {size}" for size in sizes)]
+        blocks.append(Table(header, rows))
+    return blocks
+
+
+def readable(name: str) -> str:
+    """A name of the code as words."""
+    return name.replace("_", " ")
+
+
+def sweep_blocks(results: Results) -> list[Block]:
+    """A sweep: combinations by measures, over their finished seeds."""
+    measures = list(dict.fromkeys(m for row in results["rows"] for m in row["measures"]))
+    rows = []
+    for row in results["rows"]:
+        cells = (row["measures"].get(measure) for measure in measures)
+        seeds = str(row["cells"].get("done", 0))
+        shown = (mean_and_sd(cell) if cell else "" for cell in cells)
+        rows.append([*row["choices"].values(), seeds, *shown])
+    about = [results["about"]] if results["about"] else []
+    return [*about, Table([*results["axes"], "seeds", *measures], rows)]
+
+
+def conversion_blocks(results: Results) -> list[Block]:
+    """The conversion of formulas: likeness to gold trees, coverage, speed."""
+    header = ["from LaTeX, against", "layout", "rows", "formulas", "edge Dice", "without end marks"]
+    rows = [
+        [
+            *(str(row[name]) for name in ("gold", "layout", "rows", "formulas")),
+            *(f"{row[name]:.3f}" for name in ("dice", "dice_without_marks")),
+        ]
+        for row in results["rows"]
+    ]
+    notes = [
+        f"The 20 concrete topics, {row['layout']} from {row['from']}: {row['equal']:.3f} of"
+        f" {row['edges']} edges equal those of the coded graphs ({row['equal_of_decoded']:.3f} of"
+        f" those with known codes)."
+        for row in results["equal_edges"]
+    ]
+    wikipedia = results["wikipedia"]
+    notes.append(
+        f"Wikipedia: {wikipedia['converted']:.2%} of {wikipedia['formulas']:,} formulas give both"
+        f" trees; {wikipedia['formulas_per_second']:,} a second in {wikipedia['processes']}"
+        f" processes."
+    )
+    return [Table(header, rows), Notes(notes)]
+
+
+def similarity_blocks(results: Results) -> list[Block]:
+    """Similarity: encoders by measures on each set of pairs, beside published ones."""
+    blocks: list[Block] = [results["data"]]
+    for name, comparison in results["comparisons"].items():
+        systems = comparison["systems"]
+        measures = list(next(iter(systems.values())))
+        rows = [[n, *(mean_and_sd(row[m]) for m in measures)] for n, row in systems.items()]
+        blocks.append(Table([f"{name}: {comparison['pairs']}", *measures], rows))
+        blocks.append(Notes([difference(row) for row in comparison["differences"]]))
+    published = results["published"]
+    rows = [[system, f"{value:.3f}"] for system, value in published["Spearman"].items()]
+    blocks.append(Table([f"published, on {published['data']}", "Spearman"], rows))
+    return blocks
+
+
+def tag_blocks(results: Results) -> list[Block]:
+    """Tag prediction, closed and open vocabulary, by T."""
+    blocks: list[Block] = [f"{results['data']}; protocol {results['protocol']}, test"]
+    for title, table in tag_tables(results):
+        blocks += [f"{title}; a label is positive above T votes", table]
+    return blocks
+
+
+def tag_tables(results: Results) -> list[tuple[str, Table]]:
+    """Tag prediction: title and table of each task and T, measured on test."""
+    tasks = {"closed vocabulary": results["closed"], "open vocabulary": results["open"]["all"]}
+    tables = []
+    for task, systems in tasks.items():
+        for threshold in dict.fromkeys(t for system in systems.values() for t in system):
+            rows = [
+                [name, *(mean_and_sd(of[threshold]["test"][m]) for m in TAG_MEASURES)]
+                for name, of in systems.items()
+                if threshold in of
+            ]
+            title = f"tag prediction, {task}, {threshold}"
+            tables.append((title, Table(["system", *TAG_MEASURES], rows)))
+    return tables
+
+
+def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
+    """Benchmarks: a row for each peer, ours beside it."""
+    header = [
+        *("benchmark", "peer", "ours, items/s", "peer, items/s", "ratio", "peak MiB"),
+        "compile, s",
+    ]
+    rows = []
+    for record in records:
+        (_, ours), *peers = record["sides"].items()
+        settings = ", ".join(f"{k} {v}" for k, v in record["settings"].items() if k != "encoder")
+        for name, peer in peers:
+            memory = f"{ours['peak_mib']} / {peer['peak_mib']}" if "peak_mib" in ours else ""
+            rows.append(
+                [
+                    f"{record['benchmark']}: {settings}",
+                    name,
+                    *(f"{side['items_per_second']:,.0f}" for side in (ours, peer)),
+                    f"{peer['ratio']:.2f}",
+                    memory,
+                    f"{max(0.0, record['compile_s']):.1f}",
+                ]
+            )
+    return [Table(header, rows)]

@@ -1,0 +1,1 @@
+"""Sweeps: any experiment with any settings and seeds; see `python -m experiments.sweep --help`."""

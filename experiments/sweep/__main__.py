@@ -1,0 +1,177 @@
+"""Runs an experiment with every combination of settings and every seed.
+
+COMMAND   python -m experiments.sweep --ablation gcl_augmentation --output runs/ablations/gcl
+          python -m experiments.sweep --module experiments.docent.pretrain --output runs/sweep \
+              --fields model.kind=dual,hybrid model.layers=2,4,6 --seeds 0 1 2 -- --preset small
+TIME      cells by the time of each; `--dry-run` lists them and runs nothing
+HARDWARE  that of the experiment; `--workers` processes at a time
+SCORE     results.json in --output, and where --results says
+
+Words after `--` are options of all cells. A value with spaces is several words:
+`--fields "augmentation.methods=node_drop,node_drop edge_drop"`. Finished cells are not run again, a
+half-finished one is taken up by its run folder, a failed one is listed with its log and run again
+by the next call. Several calls may work on one folder: each cell is run by one of them.
+"""
+
+import dataclasses
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.live import Live
+
+from experiments.launch import Slurm
+from experiments.records import write_record
+from experiments.sweep import status
+from experiments.sweep.ablations import ABLATIONS
+from experiments.sweep.cells import Cell, Sweep, state
+from experiments.sweep.launchers import CommandFile, Launcher, LocalProcesses, SlurmArray
+from experiments.sweep.worker import note_killed
+from retrieval_jax.errors import InputError, check_at_least_1, one_screen_errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Which cells, and how they are run.
+
+    Attributes:
+        output: folder of the sweep, made here.
+        ablation: a registered sweep, instead of module, fields and seeds.
+        module: the experiment.
+        fields: what is varied, NAME=VALUE,VALUE each; NAME is an option of the experiment.
+        seeds: of each combination; of an ablation, instead of its own.
+        seed_option: option of the experiment that takes the seed.
+        measures: patterns of names in the runs' results.json, beside the best dev value.
+        workers: processes at a time.
+        launcher: local = processes here; slurm = an array of Slurm, after which the same command
+            shows how the cells are; commands = write commands.txt for any other.
+        slurm: what to ask Slurm for.
+        dry_run: list the cells with their states and commands, and run nothing.
+        results: JSON file to write besides results.json in `output`.
+    """
+
+    output: Path
+    ablation: str | None = None
+    module: str | None = None
+    fields: tuple[str, ...] = ()
+    seeds: tuple[int, ...] | None = None
+    seed_option: str = "--training.seed"
+    measures: tuple[str, ...] = ()
+    workers: int = 1
+    launcher: Literal["local", "slurm", "commands"] = "local"
+    slurm: Slurm = Slurm(name="sweep")
+    dry_run: bool = False
+    results: Path | None = None
+
+
+def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
+    """The sweep that a command line means.
+
+    Raises:
+        InputError: neither an ablation nor a module, an unknown ablation, or a field without value.
+    """
+    if command.ablation is not None:
+        if command.ablation not in ABLATIONS:
+            names = ", ".join(ABLATIONS)
+            raise InputError(f"no ablation {command.ablation!r}", f"There are {names}.")
+        sweep = ABLATIONS[command.ablation]
+        return dataclasses.replace(
+            sweep,
+            seeds=command.seeds or sweep.seeds,
+            options=(*sweep.options, *options),
+            measures=(*sweep.measures, *command.measures),
+        )
+    if command.module is None:
+        raise InputError("no experiment was given", "Give --module or --ablation.")
+    return Sweep(
+        command.module,
+        dict(map(_axis, command.fields)),
+        command.seeds or (0,),
+        tuple(options),
+        command.seed_option,
+        command.measures,
+    )
+
+
+def _axis(field: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+    name, equals, values = field.partition("=")
+    if not (name and equals and all(values.split(","))):
+        raise InputError(f"{field!r} is no field with values", "Write NAME=VALUE,VALUE.")
+    choices = {value: (f"--{name}", *shlex.split(value)) for value in values.split(",")}
+    return name, choices
+
+
+def run_sweep(name: str, sweep: Sweep, output: Path, launcher: Launcher) -> list[Cell]:
+    """Runs what is not done yet, showing the table; gives the cells that are not done then."""
+    cells = sweep.cells()
+    for cell in cells:
+        cell.prepare(output)
+    todo = [cell for cell in cells if state(cell.folder(output)) not in ("done", "running")]
+    console = Console()
+    commands = [cell.worker_command(output, sweep.measures) for cell in todo]
+    said = ""
+
+    def watch() -> None:
+        nonlocal said
+        rows = status.rows_of(cells, output)
+        if live.is_started:
+            live.update(status.progress_table(name, rows))
+        elif said != (said := status.counts(rows)):
+            console.print(said, highlight=False)
+
+    live = Live(console=console, refresh_per_second=1)
+    if console.is_terminal:
+        live.start()
+    try:
+        codes = launcher(commands, watch)
+    finally:
+        live.stop()
+    for cell, code in zip(todo, codes, strict=False):  # a launcher may not know any
+        note_killed(cell, output, code)
+    return [cell for cell in cells if state(cell.folder(output)) != "done"]
+
+
+@one_screen_errors
+def main() -> None:
+    """Runs the sweep of the command line; exit status 1 if cells failed."""
+    words = sys.argv[1:]
+    split = words.index("--") if "--" in words else len(words)
+    command = tyro.cli(
+        Command, prog="python -m experiments.sweep", description=__doc__, args=words[:split]
+    )
+    check_at_least_1(workers=command.workers)
+    sweep = sweep_of(command, words[split + 1 :])
+    name = command.ablation or command.module or ""
+    cells = sweep.cells()
+    if command.dry_run:
+        for cell in cells:
+            print(f"{state(cell.folder(command.output)):11} {cell.command(command.output)}")
+        print(f"{len(cells)} cells")
+        return
+    launchers: dict[str, Launcher] = {
+        "local": LocalProcesses(command.workers),
+        "slurm": SlurmArray(command.slurm),
+        "commands": CommandFile(command.output / "commands.txt"),
+    }
+    command.output.mkdir(parents=True, exist_ok=True)
+    unfinished = run_sweep(name, sweep, command.output, launchers[command.launcher])
+    record = status.sweep_record(name, sweep, command.output)
+    write_record(command.output / "results.json", record)
+    write_record(command.results, record)
+    console = Console()
+    console.print(status.progress_table(name, status.rows_of(cells, command.output)))
+    failed = status.failures(cells, command.output)
+    for line in failed:
+        console.print(line, highlight=False, soft_wrap=True)
+    if unfinished and command.launcher == "local":
+        print(f"{len(unfinished)} cells are not done; the same command goes on with them.")
+    if failed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Runs one cell of a sweep under a claim; what a launcher starts, here or on a cluster.
+
+COMMAND   python -m experiments.sweep.worker --output FOLDER --cell NAME
+TIME      that of the cell
+HARDWARE  that of the experiment
+
+The experiment runs inside this process, so that claim and training live and die together. It takes
+an interrupted run folder up by itself. Exit status: 0 done, by this call or before; 1 failed;
+75 another process is at it; 128 and more: stopped by a signal, to be started again.
+"""
+
+import contextlib
+import dataclasses
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import tyro
+
+from experiments.sweep import claims
+from experiments.sweep.cells import (
+    DONE,
+    FAILED,
+    LOG,
+    Cell,
+    measured,
+    read_cell,
+    read_json,
+    state,
+    write_json,
+)
+from retrieval_jax.errors import one_screen_errors
+
+BUSY = 75
+"""Exit status EX_TEMPFAIL: another process runs the cell."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Runs one cell of a sweep.
+
+    Attributes:
+        output: folder of the sweep.
+        cell: name of the cell.
+        measures: patterns of names in the run's `results.json` that `done.json` keeps.
+    """
+
+    output: Path
+    cell: str
+    measures: tuple[str, ...] = ()
+
+
+def run_cell(cell: Cell, output: Path, measures: tuple[str, ...] = ()) -> int:
+    """Runs a cell unless it is done or another process is at it.
+
+    Args:
+        cell: which; its folder is there.
+        output: folder of the sweep.
+        measures: patterns of names in `results.json` to keep.
+
+    Returns:
+        The exit status, see above.
+    """
+    folder = cell.folder(output)
+    claim = claims.take(folder)
+    if claim is None:
+        return BUSY
+    with claim:
+        if (folder / DONE).is_file():
+            return 0
+        started = time.perf_counter()
+        code = _experiment(cell, output)
+        if code >= 128 or claim.lost:
+            return code or BUSY
+        record = {
+            "command": cell.command(output),
+            "attempts": _failures(folder) + 1,
+            "seconds": round(time.perf_counter() - started, 1),
+        }
+        if code:
+            write_json(folder / FAILED, record | {"code": code})
+        else:
+            write_json(folder / DONE, record | {"measures": measured(folder / "run", measures)})
+            (folder / FAILED).unlink(missing_ok=True)
+        return code
+
+
+def note_killed(cell: Cell, output: Path, code: int) -> None:
+    """Notes the failure of a cell whose worker could not: it was killed, or never began.
+
+    Args:
+        cell: which.
+        output: folder of the sweep.
+        code: exit status of the worker, negative if a signal ended it.
+    """
+    folder = cell.folder(output)
+    killed = code < 0 and -code not in (signal.SIGTERM, signal.SIGINT)
+    if (killed or code in (1, 2)) and state(folder) in ("waiting", "interrupted"):
+        record = {"command": cell.command(output), "attempts": _failures(folder) + 1, "code": code}
+        write_json(folder / FAILED, record)
+
+
+def _failures(folder: Path) -> int:
+    return read_json(folder / FAILED)["attempts"] if (folder / FAILED).is_file() else 0
+
+
+def _experiment(cell: Cell, output: Path) -> int:
+    """Runs the experiment's module in this process, its words in the log; gives its status."""
+    arguments = cell.arguments(output)
+    with _into_log(cell.folder(output) / LOG), _command_line(cell.module, arguments):
+        print(f"$ {cell.command(output)}", flush=True)
+        try:
+            runpy.run_module(cell.module, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            if not isinstance(end.code, int | None):
+                print(end.code, file=sys.stderr)
+                return 1
+            return end.code or 0
+        except Exception:  # whatever it is: the log says it, and the sweep goes on
+            traceback.print_exc()
+            return 1
+        return 0
+
+
+@contextlib.contextmanager
+def _into_log(path: Path) -> Iterator[None]:
+    """Sends output to a file, also that of libraries and child processes."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with path.open("ab") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    # Python's own streams may be another's (a test's): they are pointed to the same file.
+    with open(1, "w", closefd=False, encoding="utf-8", buffering=1) as text:
+        try:
+            with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+                yield
+        finally:
+            text.flush()
+            for stream, before in zip((1, 2), kept, strict=True):
+                os.dup2(before, stream)
+                os.close(before)
+
+
+@contextlib.contextmanager
+def _command_line(module: str, arguments: list[str]) -> Iterator[None]:
+    """The experiment's command line instead of the worker's, for it and its provenance."""
+    before = sys.argv, sys.orig_argv
+    sys.argv = [module, *arguments]
+    sys.orig_argv = [sys.executable, "-m", module, *arguments]
+    try:
+        yield
+    finally:
+        sys.argv, sys.orig_argv = before
+
+
+@one_screen_errors
+def main() -> None:
+    """Runs the cell that the command line names."""
+    command = tyro.cli(Command, prog="python -m experiments.sweep.worker")
+    cell = read_cell(command.output, command.cell)
+    raise SystemExit(run_cell(cell, command.output, command.measures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""Sweeps: cells, claims, workers, launchers, on an experiment that takes no time."""
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+from experiments.launch import Slurm
+from experiments.sweep import __main__ as command_line
+from experiments.sweep import claims, launchers, status
+from experiments.sweep.ablations import ABLATIONS
+from experiments.sweep.cells import CELL, DONE, FAILED, LOG, Sweep, flatten, measured, state
+from experiments.sweep.launchers import CommandFile, LocalProcesses
+from experiments.sweep.worker import BUSY, run_cell
+from retrieval_jax.errors import InputError
+
+TOY = """
+import json, os, pathlib, signal, sys
+words = sys.argv[1:]
+run = pathlib.Path(words[words.index("--run") + 1])
+size, seed = (int(words[words.index(name) + 1]) for name in ("--size", "--training.seed"))
+run.mkdir(exist_ok=True)
+with (run / "calls").open("a") as file:
+    file.write("x")
+print("size", size)
+if size == 13 and len((run / "calls").read_text()) == 1:
+    raise ValueError("unlucky")
+if size == 9 and len((run / "calls").read_text()) == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+if size == 15 and len((run / "calls").read_text()) == 1:
+    raise SystemExit(143)
+(run / "results.json").write_text(json.dumps({"test": {"RR": size + seed / 10, "name": "x"}}))
+(run / "provenance.json").write_text(json.dumps({"data_fingerprint": "abc"}))
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Makes `toy_experiment` importable, here and in children; gives a sweep of it and a folder."""
+    (tmp_path / "toy_experiment.py").write_text(TOY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+
+    def sweep(*sizes, seeds=(0,)):
+        axis = {str(size): ("--size", str(size)) for size in sizes}
+        return Sweep("toy_experiment", {"size": axis}, seeds, measures=("test.*",))
+
+    return sweep, tmp_path / "out"
+
+
+def prepared(sweep, output):
+    cells = sweep.cells()
+    for cell in cells:
+        cell.prepare(output)
+    return cells
+
+
+def test_cells_are_all_combinations_and_their_names_differ_with_the_command():
+    axes = {"a": {"x y": ("--a", "x", "y"), "z": ("--a", "z")}, "b": {"1": ("--b", "1")}}
+    cells = Sweep("m", axes, (0, 1), ("--preset", "smoke")).cells()
+    assert [(c.choices["a"], c.seed) for c in cells] == [("x y", 0), ("z", 0), ("x y", 1), ("z", 1)]
+    words = ("--preset", "smoke", "--a", "x", "y", "--b", "1", "--training.seed", "0")
+    assert cells[0].words == words
+    assert cells[0].name.startswith("x_y-1-0-")
+    others = Sweep("m", axes, (0, 1), ("--preset", "paper")).cells()
+    assert not {c.name for c in cells} & {c.name for c in others}
+    with pytest.raises(InputError, match="nothing to vary in \\['a'\\]"):
+        Sweep("m", {"a": {}}).cells()
+    with pytest.raises(InputError, match="occur twice"):
+        Sweep("m", {}, (1, 1)).cells()
+
+
+def test_a_claim_has_one_living_owner(tmp_path):
+    with claims.take(tmp_path) as claim:
+        assert claims.take(tmp_path) is None
+        assert claims.is_claimed(tmp_path)
+        # Without a sign of life it is stale, and another takes it; the first one notes its loss.
+        old = time.time() - 2 * claims.STALE_S
+        os.utime(tmp_path / claims.CLAIM, (old, old))
+        assert not claims.is_claimed(tmp_path)
+        with claims.take(tmp_path):
+            claim.check()
+            assert claim.lost
+        assert not claims.is_claimed(tmp_path)
+    assert claims.take(tmp_path, heartbeat_s=100).check() is None
+
+
+def test_the_claim_of_a_killed_process_is_none(tmp_path):
+    with claims.take(tmp_path):
+        owner = json.loads((tmp_path / claims.CLAIM).read_text())
+    owner["pid"] = 2**22 - 7  # beyond the default of the largest process number
+    (tmp_path / claims.CLAIM).write_text(json.dumps(owner))
+    assert not claims.is_claimed(tmp_path)
+    (tmp_path / claims.CLAIM).write_text(json.dumps(owner | {"host": "another"}))
+    assert claims.is_claimed(tmp_path)
+
+
+def test_a_heartbeat_keeps_a_claim_fresh(tmp_path):
+    with claims.take(tmp_path, heartbeat_s=0.01):
+        old = time.time() - 2 * claims.STALE_S
+        os.utime(tmp_path / claims.CLAIM, (old, old))
+        for _ in range(200):
+            if claims.is_claimed(tmp_path):
+                break
+            time.sleep(0.01)
+        assert claims.is_claimed(tmp_path)
+
+
+def test_a_worker_runs_a_cell_once(toy):
+    sweep, output = toy
+    (cell,) = prepared(sweep(3), output)
+    folder = cell.folder(output)
+    assert state(folder) == "waiting"
+    with claims.take(folder):
+        assert run_cell(cell, output) == BUSY
+    assert run_cell(cell, output, ("test.*",)) == run_cell(cell, output) == 0
+    done = json.loads((folder / DONE).read_text())
+    assert done["measures"] == {"test.RR": 3.0}
+    assert done["attempts"] == 1
+    assert (folder / "run" / "calls").read_text() == "x"
+    assert (folder / LOG).read_text() == f"$ {cell.command(output)}\nsize 3\n"
+    assert json.loads((folder / CELL).read_text())["choices"] == {"size": "3"}
+
+
+def test_a_failed_cell_is_noted_and_run_again(toy):
+    sweep, output = toy
+    (cell,) = prepared(sweep(13), output)
+    folder = cell.folder(output)
+    assert run_cell(cell, output) == 1
+    assert state(folder) == "failed"
+    assert "ValueError: unlucky" in (folder / LOG).read_text()
+    (line,) = status.failures([cell], output)
+    assert line.startswith(f"failed: {cell.name} (status 1, 1 attempts)") and line.endswith(LOG)
+    assert run_cell(cell, output) == 0
+    assert json.loads((folder / DONE).read_text())["attempts"] == 2
+    assert not (folder / FAILED).exists()
+
+
+def test_a_cell_that_was_told_to_stop_is_interrupted_not_failed(toy):
+    sweep, output = toy
+    (cell,) = prepared(sweep(15), output)
+    assert run_cell(cell, output) == 143
+    assert state(cell.folder(output)) == "interrupted"
+    assert run_cell(cell, output) == 0
+
+
+def test_two_launchers_share_a_folder_and_lose_nothing(toy):
+    sweep, output = toy
+    grid = sweep(1, 2, 9, seeds=(0, 1))
+    codes = []
+
+    def launch():
+        codes.append(command_line.run_sweep("toy", grid, output, LocalProcesses(2)))
+
+    threads = [threading.Thread(target=launch) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # The killed ones have failed, unless the other launcher has run them again by now.
+    left = command_line.run_sweep("toy", grid, output, LocalProcesses(2))
+    assert left == []
+    for cell in grid.cells():
+        calls = (cell.folder(output) / "run" / "calls").read_text()
+        assert len(calls) == (2 if cell.choices["size"] == "9" else 1)
+    record = status.sweep_record("toy", grid, output)
+    assert [row["measures"]["test.RR"]["mean"] for row in record["rows"]] == [1.05, 2.05, 9.05]
+    assert record["rows"][0]["measures"]["test.RR"]["seeds"] == 2
+    assert record["provenance"]["data_fingerprint"] == "abc"
+    assert status.progress_table("toy", status.rows_of(grid.cells(), output)).row_count == 3
+
+
+def test_a_killed_worker_is_listed(toy):
+    sweep, output = toy
+    (cell,) = left = command_line.run_sweep("toy", sweep(9), output, LocalProcesses())
+    assert state(cell.folder(output)) == "failed" and len(left) == 1
+    assert "status -9" in status.failures(left, output)[0]
+
+
+def test_the_command_line_lists_runs_and_reports(toy, monkeypatch, capsys):
+    _, output = toy
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["sweep", "--output", str(output), *words])
+        command_line.main()
+        return capsys.readouterr().out
+
+    grid = ("--module", "toy_experiment", "--fields", "size=4,5", "--measures", "test.RR")
+    listed = call(*grid, "--dry-run", "--", "--extra", "1").splitlines()
+    assert listed[0].startswith(
+        "waiting     python -m toy_experiment --extra 1 --size 4 --training"
+    )
+    assert listed[-1] == "2 cells"
+    assert not output.exists()
+    assert "2 commands" in call(*grid, "--launcher", "commands")
+    lines = (output / "commands.txt").read_text().splitlines()
+    assert len(lines) == 2 and "experiments.sweep.worker --output" in lines[0]
+    assert "2 done" in call(*grid)
+    rows = json.loads((output / "results.json").read_text())["rows"]
+    assert [row["choices"] for row in rows] == [{"size": "4"}, {"size": "5"}]
+
+
+def test_wrong_sweeps_are_refused(tmp_path):
+    command = command_line.Command(tmp_path)
+    replaced = command_line.dataclasses.replace
+    with pytest.raises(InputError, match="no experiment"):
+        command_line.sweep_of(command, ())
+    with pytest.raises(InputError, match="no ablation 'x'"):
+        command_line.sweep_of(replaced(command, ablation="x"), ())
+    with pytest.raises(InputError, match="no field with values"):
+        command_line.sweep_of(replaced(command, module="m", fields=("a=1,",)), ())
+
+
+def test_commands_of_any_launcher_are_quoted(tmp_path):
+    CommandFile(tmp_path / "c.txt")([["python", "-m", "x", "a b"]], lambda: None)
+    assert (tmp_path / "c.txt").read_text() == "python -m x 'a b'\n"
+
+
+def test_measures_of_a_run(tmp_path):
+    assert flatten({"a": {"b": 1, "c": [0.5, {"d": 2}]}, "e": True, "f": "x"}) == {
+        "a.b": 1,
+        "a.c.0": 0.5,
+        "a.c.1.d": 2,
+    }
+    config = {"config": {"training": {"best_measure": "RR"}}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    lines = [{"step": s, "kind": "dev", "RR": v} for s, v in ((1, 0.25), (2, 0.75), (3, 0.5))]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert measured(tmp_path, ()) == {"dev RR": 0.75}
+
+
+def test_an_array_of_slurm_runs_the_workers(monkeypatch, tmp_path, capsys):
+    submitted = []
+
+    class Executor:
+        def batch(self):
+            return contextlib.nullcontext()
+
+        def submit(self, job):
+            submitted.append((job.module, job.args))
+            paths = types.SimpleNamespace(stderr="log")
+            return types.SimpleNamespace(job_id=len(submitted), paths=paths)
+
+    monkeypatch.setattr(launchers, "make_executor", lambda options: Executor())
+    sweep = Sweep("m", {}, (0, 1))
+    commands = [cell.worker_command(tmp_path) for cell in sweep.cells()]
+    assert launchers.SlurmArray(Slurm(partition="p"))(commands, lambda: None) == []
+    words = ("--output", str(tmp_path), "--cell", sweep.cells()[1].name)
+    assert submitted[1] == ("experiments.sweep.worker", words)
+    assert "job 2: log" in capsys.readouterr().out
+
+
+class ParsedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_every_cell_of_an_ablation_parses(name, tmp_path, monkeypatch):
+    sweep = ABLATIONS[name]
+    module = importlib.import_module(sweep.module)
+
+    def parsed():  # what every experiment calls after its command line
+        raise ParsedError
+
+    monkeypatch.setattr(module, "quiet_libraries", parsed)
+    cells = [cell for cell in sweep.cells() if cell.seed == sweep.seeds[0]]
+    assert len(cells) >= 2 and sweep.about.endswith(".")
+    for cell in cells:
+        monkeypatch.setattr(sys, "argv", [sweep.module, *cell.arguments(tmp_path)])
+        with pytest.raises(ParsedError):
+            module.main()

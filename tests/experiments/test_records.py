@@ -1,0 +1,75 @@
+"""Records: summaries, paired differences, provenance, files."""
+
+import dataclasses
+import json
+import time
+
+import pytest
+
+from experiments import records
+from retrieval_jax.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    layers: tuple[int, ...] = (1, 2)
+
+
+def test_mean_and_deviation_over_seeds():
+    assert records.summarise([1.0, 2.0, 3.0]) == {"mean": 2.0, "sd": 1.0}
+    assert records.summarise([0.5]) == {"mean": 0.5, "sd": 0.0}
+    runs = [{"RR": 0.25, "AP": 1.0}, {"RR": 0.75, "AP": 1.0}]
+    found = records.summarise_measures(runs)
+    assert found["RR"] == {"mean": 0.5, "sd": pytest.approx(0.125**0.5)}
+    assert found["AP"] == {"mean": 1.0, "sd": 0.0}
+    assert list(records.summarise_measures(runs, ["AP"])) == ["AP"]
+
+
+def test_a_deviation_of_0_is_not_shown():
+    assert records.mean_and_sd({"mean": 0.6254, "sd": 0.01}) == "0.625 ± 0.010"
+    assert records.mean_and_sd({"mean": 0.5, "sd": 0.0}) == "0.500"
+    assert records.mean_and_sd({"mean": 0.5}, digits=1) == "0.5"
+
+
+def test_differences_are_paired_and_holm_corrected():
+    values = {"a": [1.0] * 8, "b": [0.0] * 8, "c": [1.0, 0.0] * 4}
+    first, second = records.differences(values, [("a", "b"), ("c", "b")], "RR")
+    # All 2^8 sign patterns: only two are as extreme as a - b = 1 everywhere.
+    assert first["p"] == pytest.approx(2 / 256)
+    assert first["p_holm"] == pytest.approx(4 / 256)
+    assert (first["difference"], first["interval_95"]) == (1.0, [1.0, 1.0])
+    assert (second["difference"], second["queries"]) == (0.5, 8)
+    assert second["p"] == second["p_holm"] == pytest.approx(2 / 16)
+
+
+def test_a_record_holds_what_it_was_made_with():
+    held = bytearray(50 * 2**20)
+    record = records.make_record("toy", "3 queries", Config(), (0, 1), "abc", {"systems": {}})
+    assert len(held) and record["config"] == {"layers": [1, 2]}
+    assert (record["seeds"], record["systems"]) == ([0, 1], {})
+    made = record["provenance"]
+    assert made["data_fingerprint"] == "abc" and "numpy" in made["versions"]
+    assert made["peak_mib"] > 50 and " cores of " in made["hardware"]
+    assert 0 < made["wall_s"] < 24 * 3600
+    time.sleep(0.15)
+    assert records.provenance("abc")["wall_s"] > made["wall_s"]
+    paths = records.make_record("toy", "", {"A": {"x": ["/no/where/b", 1], "y": "k=v"}}, (), "", {})
+    assert paths["configs"] == {"A": {"x": ["b", 1], "y": "k=v"}}
+    several = records.make_record("toy", "", {"A": Config(), "B": Config(())}, (), "", {})
+    assert several["configs"] == {"A": {"layers": [1, 2]}, "B": {"layers": []}}
+
+
+def test_files_are_written_whole_and_read_back(tmp_path):
+    path = tmp_path / "new" / "r.json"
+    record = {"experiment": "toy", "systems": {"a": 1}}
+    records.write_record(path, record)
+    assert records.read_record(path, "toy") == json.loads(path.read_text()) == record
+    assert [file.name for file in path.parent.iterdir()] == ["r.json"]
+    records.write_record(None, record)
+    with pytest.raises(InputError, match="no results of other"):
+        records.read_record(path, "other")
+    path.write_text("[]")
+    with pytest.raises(InputError, match="no results"):
+        records.read_record(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        records.read_record(tmp_path / "none.json")
