@@ -1,4 +1,8 @@
-"""Command line of a trained ranker: `python -m ltr_jax rank --run R "a query" --documents FILE`."""
+"""Command line: what uses a trained ranker, and what fetches data.
+
+`python -m ltr_jax rank "a query" --run RUN --documents FILE`
+`python -m ltr_jax fetch FOLDER --languages de fr`
+"""
 
 import dataclasses
 from pathlib import Path
@@ -9,9 +13,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from ltr_jax.datasets.apt_lists import fetch_lists
 from ltr_jax.inference import load
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.text_files import require_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +55,40 @@ class Encode:
     output: Path
 
 
+@dataclasses.dataclass(frozen=True)
+class Fetch:
+    """Fetch the lists of packages that `debian_clir` is made of; needs apt, but no root.
+
+    Attributes:
+        folder: to fill, for `--data.folder`.
+        languages: of documents, such as de fr ja.
+        sources: apt's list of another release than this machine's, such as a file of the line
+            `deb http://deb.debian.org/debian trixie main`.
+    """
+
+    folder: tyro.conf.Positional[Path]
+    languages: tuple[str, ...]
+    sources: Path | None = None
+
+
+def fetch(command: Fetch) -> str:
+    """Fetches; says what for.
+
+    Raises:
+        InputError: no language or no such file was given, or what `fetch_lists` refuses.
+    """
+    if not command.languages:
+        raise InputError("no language was given", "Give one or more, such as --languages de fr.")
+    options: list[str] = []
+    if command.sources is not None:
+        path = require_file(command.sources, "Give a file of apt's sources.").resolve()
+        for option in (f"Dir::Etc::SourceList={path}", "Dir::Etc::SourceParts=-"):
+            options += ["-o", option]
+    fetch_lists(command.folder, command.languages, options)
+    train = f"train: python -m experiments.ltr.train --data.folder {command.folder}"
+    return "\n".join(f"{train} --pair en-{language}" for language in command.languages)
+
+
 def read_documents(path: Path) -> tuple[list[str], list[list[str]]]:
     """Texts and categories of a file's lines; empty lines are left out.
 
@@ -69,13 +109,17 @@ def read_documents(path: Path) -> tuple[list[str], list[list[str]]]:
 @one_screen_errors
 def main() -> None:
     """Does what the command line says."""
-    command: Rank | Encode = tyro.cli(
+    command: Rank | Encode | Fetch = tyro.cli(
         Annotated[Rank, tyro.conf.subcommand("rank")]
-        | Annotated[Encode, tyro.conf.subcommand("encode")],
+        | Annotated[Encode, tyro.conf.subcommand("encode")]
+        | Annotated[Fetch, tyro.conf.subcommand("fetch")],
         prog="python -m ltr_jax",
-        description="Uses a trained ranker.",
+        description="Uses a trained ranker, or fetches data to train one on.",
     )
     quiet_libraries()
+    if isinstance(command, Fetch):
+        print(fetch(command))
+        return
     ranker = load(command.run)
     texts, categories = read_documents(command.documents)
     if isinstance(command, Encode):

@@ -1,4 +1,4 @@
-"""Rankings to compare with: tf-idf on shared words or on translated queries, and popularity."""
+"""Rankings to compare with: tf-idf, mean word vectors, association of categories, popularity."""
 
 import itertools
 from collections import Counter
@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from ltr_jax.datasets.collection import Collection, Texts, Topics
-from ltr_jax.tokenizers import Tokenizer, latin_words
+from ltr_jax.tokenizers import Tokenizer, latin_words, tokenizer
+from retrieval_jax.encoding import unit_length
 from retrieval_jax.errors import InputError
 from retrieval_jax.rankings import Ranking
+from retrieval_jax.word_vectors import WordVectors
 
 # Scores of queries with all documents that are held at once: 64 MiB.
 _MAX_SCORES = 2**24
@@ -110,6 +112,40 @@ def tfidf_ranking(
     return rank_by(index.scores, collection, candidates, texts)
 
 
+def vector_ranking(
+    collection: Collection,
+    candidates: Mapping[str, Sequence[str]],
+    queries: WordVectors,
+    documents: WordVectors,
+) -> Ranking:
+    """Ranks candidates by the cosine of the mean vectors of their words.
+
+    What a ranker that stands on such vectors must beat to have learned more than they say.
+
+    Args:
+        collection: queries and documents.
+        candidates: query id -> ids of documents to rank.
+        queries: vectors of the queries' language, in one space with
+        documents: those of the documents' language.
+
+    Raises:
+        InputError: no tokenizer for a language.
+    """
+    of_documents = _directions(collection.documents.texts, collection.documents.language, documents)
+
+    def scores(texts: Sequence[str]) -> np.ndarray:
+        return _directions(texts, collection.queries.language, queries) @ of_documents.T
+
+    return rank_by(scores, collection, candidates)
+
+
+def _directions(texts: Sequence[str], language: str, vectors: WordVectors) -> np.ndarray:
+    """The mean vectors of texts' words at length 1, `[texts, dim]`; zeros without any word."""
+    analyzer: Any = tokenizer(language)  # the stubs know names of analyzers only
+    counts = CountVectorizer(analyzer=analyzer, vocabulary=vectors.words).transform(texts)
+    return unit_length(np.asarray(counts @ vectors.vectors, np.float32))
+
+
 def popularity_ranking(collection: Collection, candidates: Mapping[str, Sequence[str]]) -> Ranking:
     """Ranks candidates by the number of training queries that they are partly relevant to.
 
@@ -139,16 +175,10 @@ def association_ranking(collection: Collection, candidates: Mapping[str, Sequenc
     """
     queries, documents = collection.queries, collection.documents
     of_queries, of_documents = (_incidence(side.categories) for side in (queries, documents))
-    pairs = [
-        (queries.index[query], documents.index[document])
-        for query in collection.splits["train"].query_ids
-        for document, level in collection.splits["train"].qrels.get(query, {}).items()
-        if level == 2
-    ]
-    rows, columns = np.array(pairs, int).reshape(-1, 2).T
+    rows, columns = collection.training_pairs.T
     left, right = of_queries[rows], of_documents[columns]
     together = (left.T @ right).toarray()
-    expected = np.outer(left.sum(0), right.sum(0)) / max(1, len(pairs))
+    expected = np.outer(left.sum(0), right.sum(0)) / max(1, len(rows))
     information = np.log(np.divide(together, expected, np.ones_like(expected), where=together > 0))
     by_category = _means(of_queries) @ information  # [queries, categories of documents]
     means = _means(of_documents).T.tocsc()
@@ -193,6 +223,8 @@ def hardest_irrelevant(
 ) -> Topics:
     """A split whose irrelevant documents are those nearest to the query by tf-idf (section 3.2).
 
+    They are taken from the documents that the split ranks (`Topics.pool`).
+
     Args:
         collection: queries and documents.
         topics: a split of it.
@@ -206,19 +238,20 @@ def hardest_irrelevant(
     """
     documents = collection.documents
     scores = TfidfIndex(documents.texts, words).scores
+    rows = _positions(documents, topics.pool)
     irrelevant: dict[str, tuple[str, ...]] = {}
     for batch in _batched(topics.query_ids, max(1, _MAX_SCORES // len(documents.ids))):
         for query, row in zip(batch, scores(_texts(collection, batch, texts)), strict=True):
             judged = topics.qrels.get(query, {})
-            free = len(documents.ids) - len(judged)
+            free = len(topics.pool) - len(judged)
             if free < n:
                 raise InputError(
                     f"{n} irrelevant documents were asked for; query {query!r} has {free}.",
                     "Ask for fewer.",
                 )
             row[[documents.index[document] for document in judged]] = -np.inf
-            best = np.argsort(-row, kind="stable")[:n]
-            irrelevant[query] = tuple(documents.ids[position] for position in best.tolist())
+            best = np.argsort(-row[rows], kind="stable")[:n]
+            irrelevant[query] = tuple(topics.pool[position] for position in best.tolist())
     return Topics(topics.query_ids, topics.qrels, irrelevant, topics.seed)
 
 

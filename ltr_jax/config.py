@@ -31,8 +31,9 @@ class DataConfig:
             the environment variable RETRIEVAL_DATA names.
         max_words: words a text is cut to.
         max_categories: categories a text is cut to.
-        vector_scale: what the numbers of each frozen vector are scaled to, as their root mean
-            square; None = as trained, where rare words have short vectors.
+        word_scale: root mean square that the numbers of each word's vector are scaled to; None =
+            as trained: word2vec gives rare words short vectors, `pair_vectors` long ones.
+        category_scale: the same of categories.
     """
 
     source: Literal["debian_clir", "wikipedia_clir", "boost_clir"] = "debian_clir"
@@ -40,7 +41,8 @@ class DataConfig:
     folder: str | None = None
     max_words: int = 128
     max_categories: int = 64
-    vector_scale: float | None = None
+    word_scale: float | None = None
+    category_scale: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,31 +55,42 @@ class ModelConfig:
         window: h, words that a filter sees at a time.
         category_filters: of the convolution over categories.
         interaction: how the two halves of the first layer meet: their sum, as the published layer
-            on the concatenation has it; or the product of both, each after the activation.
+            on the concatenation has it; the product of both, each after the activation; or, as
+            "cosine", the product after each was brought to length 1.
         layers: fully connected ones, each of `hidden` units.
         hidden: s.
         dropout: after each of these layers.
         activation: of these layers.
+        start: "random"; or, for words of both languages in one space, "similarity": both sides
+            have the same orthogonal matrices and the output adds its inputs, so that training
+            begins with the similarity of mean vectors.
 
     Raises:
-        InputError: a count below 1, or a dropout that is no share.
+        InputError: a count below 1, a dropout that is no share, or a start that does not fit.
     """
 
     features: Features = "text+meta"
     filters: int = 128
     window: int = 4
     category_filters: int = 32
-    interaction: Literal["sum", "product"] = "sum"
+    interaction: Literal["sum", "product", "cosine"] = "sum"
     layers: int = 2
     hidden: int = 256
     dropout: float = 0.5
     activation: Literal["tanh", "relu"] = "tanh"
+    start: Literal["random", "similarity"] = "random"
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
         _check_counts("model", self, ("filters", "window", "category_filters", "layers", "hidden"))
         if not 0 <= self.dropout < 1:
             raise InputError(f"model.dropout is {self.dropout}", "Give a share below 1.")
+        if self.start == "similarity" and (self.interaction == "sum" or self.layers > 1):
+            raise InputError(
+                f"model.start is similarity, with interaction {self.interaction} and"
+                f" {self.layers} layers",
+                "It is for one layer, and the interaction cosine or product.",
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,10 +164,10 @@ class Config:
         Raises:
             InputError: the field and its value.
         """
-        if self.data.vector_scale is not None and self.data.vector_scale <= 0:
-            raise InputError(
-                f"data.vector_scale is {self.data.vector_scale}", "Give more than 0, or None."
-            )
+        for name in ("word_scale", "category_scale"):
+            scale = getattr(self.data, name)
+            if scale is not None and scale <= 0:
+                raise InputError(f"data.{name} is {scale}", "Give more than 0, or None.")
         if self.epochs is not None and self.epochs < 1:
             raise InputError(f"epochs is {self.epochs}", "Give 1 or more, or None.")
         if self.data.max_words < self.model.window:
@@ -217,22 +230,25 @@ PRESETS: dict[str, Config] = {
         model=dataclasses.replace(PAPER.model, layers=2, hidden=3200),  # (P) section 3.2
     ),
     "small": Config(
-        data=DataConfig(vector_scale=0.5),
+        data=DataConfig(category_scale=0.2),
+        word_vectors=WordVectorConfig(method="pairs", dim=200),
         category_vectors=CategoryVectorConfig(walks=10),
         model=ModelConfig(
-            filters=128,
+            filters=200,
             category_filters=32,
-            interaction="product",
+            interaction="cosine",
             layers=1,
             hidden=256,
-            dropout=0.2,
+            dropout=0.5,
+            start="similarity",
         ),
         sampling=SamplingConfig(objective="in_batch", documents_per_query=3),
+        epochs=5,
         training=TrainingConfig(
             batch_size=128,
             best_measure="nDCG",
             patience=5,
-            optimizer=OptimizerConfig(learning_rate=3e-3, weight_decay=0.0),
+            optimizer=OptimizerConfig(learning_rate=1e-3, weight_decay=0.0),
         ),
     ),
     "smoke": Config(

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ltr_jax.config import CATEGORY_WINDOW, Config, SamplingConfig
-from ltr_jax.datasets.collection import Collection, Texts
+from ltr_jax.datasets.collection import BEST, PARTLY, Collection, Texts
 from ltr_jax.model import CATEGORIES, DOCUMENT, QUERY, SIDES, WORDS, feature_kinds
 from ltr_jax.tokenizers import tokenize
 from retrieval_jax.errors import InputError
@@ -25,8 +25,6 @@ from retrieval_jax.word_vectors import WordVectors
 Placed = tuple[np.ndarray, Placement]
 # Steps that are looked at to know how many rows one usually takes.
 PROBES = 16
-# Relevance of the slots of a query in a batch: the corresponding document first.
-BEST, PARTLY = 2, 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +161,7 @@ def make_features(texts: Texts, vectors: Vectors, side: str, config: Config) -> 
             vectors.query if side == QUERY else vectors.document,
             config.model.window,
             config.data.max_words,
-            config.data.vector_scale,
+            config.data.word_scale,
         )
     if CATEGORIES in kinds:
         features[CATEGORIES] = feature_table(
@@ -171,7 +169,7 @@ def make_features(texts: Texts, vectors: Vectors, side: str, config: Config) -> 
             vectors.categories,
             CATEGORY_WINDOW,
             config.data.max_categories,
-            config.data.vector_scale,
+            config.data.category_scale,
         )
     return features
 
@@ -315,7 +313,9 @@ class InstanceSource:
 
     def __init__(self, sampler: Sampler, batch_size: int, seed: int) -> None:
         self._sampler, self._seed = sampler, seed
-        self._batches = ShuffledBatches(np.zeros(len(sampler.queries)), batch_size, seed)
+        self._batches = ShuffledBatches(
+            np.zeros(len(sampler.queries)), batch_size, seed, processes=1
+        )
 
     def __len__(self) -> int:
         """Number of steps."""
@@ -323,7 +323,7 @@ class InstanceSource:
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, Instances]:
         """Queries `[batch]`, positions in the collection, and their instances."""
-        queries = self._batches[index].reshape(-1)
+        queries = self._batches[index][0]
         rng = np.random.default_rng((self._seed, int(index), 1))
         return self._sampler.queries[queries], self._sampler.draw(queries, rng)
 
@@ -346,7 +346,7 @@ def training_batches(
     Raises:
         InputError: training has too few documents for a batch.
     """
-    multiple = jax.local_device_count() if row_multiple is None else row_multiple
+    multiple = jax.device_count() if row_multiple is None else row_multiple
     tables = {(side, kind): t for side in SIDES for kind, t in data.features[side].items()}
     widths = {key: table.width for key, table in tables.items()}
 

@@ -18,6 +18,9 @@ from retrieval_jax.significance import holm, paired_randomisation
 MEASURE = "nDCG"
 SIGNIFICANT = 0.05
 
+Levels = dict[int, Ranking]
+"""Difficulty -> ranking of that level's candidates."""
+
 
 def qrels_of(topics: Topics) -> Qrels:
     """The judgements of a split's queries, as `retrieval_jax.evaluation` takes them.
@@ -57,27 +60,32 @@ def at_difficulty(ranking: Ranking, topics: Topics, difficulty: int) -> Ranking:
     return level
 
 
-def evaluate_levels(
+def to_levels(
     ranking: Ranking, topics: Topics, difficulties: Sequence[int] = DIFFICULTIES
-) -> dict[int, Evaluation]:
-    """NDCG at each level, by trec_eval.
+) -> Levels:
+    """Cuts a ranking into levels.
 
     Args:
         ranking: of all candidates of the hardest level, of every query.
         topics: the split.
         difficulties: levels; those beyond what the split has are left out, but for the hardest.
 
-    Returns:
-        Level -> evaluation by `MEASURE`.
-
     Raises:
         InputError: a candidate has no score; the split has nothing to rank.
     """
+    levels = sorted({min(difficulty, topics.hardest) for difficulty in difficulties})
+    return {level: at_difficulty(ranking, topics, level) for level in levels}
+
+
+def evaluate_levels(levels: Levels, topics: Topics) -> dict[int, Evaluation]:
+    """`MEASURE` of each level, by trec_eval.
+
+    Args:
+        levels: of `to_levels`.
+        topics: the split.
+    """
     qrels = qrels_of(topics)
-    return {
-        difficulty: evaluate(qrels, at_difficulty(ranking, topics, difficulty), (MEASURE,))
-        for difficulty in sorted({min(level, topics.hardest) for level in difficulties})
-    }
+    return {level: evaluate(qrels, ranking, (MEASURE,)) for level, ranking in levels.items()}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,8 @@ from retrieval_jax.params import Params
 
 SIDES = QUERY, DOCUMENT = ("query", "document")
 KINDS = WORDS, CATEGORIES = ("words", "categories")
+# Of the similarity that training may begin with: a temperature of 1/20.
+SHARPNESS = 20.0
 
 
 class PooledConvolution(nn.Module):
@@ -83,7 +85,7 @@ class Ranker(nn.Module):
         halved = 0.5 if config.interaction == "sum" else 1.0
         init = nn.initializers.variance_scaling(halved, "fan_in", "truncated_normal")
         self.query_half = nn.Dense(config.hidden, kernel_init=init)
-        with_bias = config.interaction == "product"  # of a sum, one bias serves both
+        with_bias = config.interaction != "sum"  # of a sum, one bias serves both
         self.document_half = nn.Dense(config.hidden, use_bias=with_bias, kernel_init=init)
         self.layers = [nn.Dense(config.hidden) for _ in range(config.layers - 1)]
         self.output = nn.Dense(1)
@@ -120,18 +122,25 @@ class Ranker(nn.Module):
         Returns:
             `[...]` float32.
         """
-        activate = self._activate
         if self.config.interaction == "sum":
-            hidden = activate(queries + documents)
+            hidden = self._activate(queries + documents)
         else:
-            hidden = activate(queries) * activate(documents)
+            hidden = self._factor(queries) * self._factor(documents)
         hidden = self._drop(hidden, deterministic)
         for layer in self.layers:
-            hidden = self._drop(activate(layer(hidden)), deterministic)
+            hidden = self._drop(self._activate(layer(hidden)), deterministic)
         return self.output(hidden)[..., 0]
 
     def _activate(self, hidden: jax.Array) -> jax.Array:
         return jnp.tanh(hidden) if self.config.activation == "tanh" else nn.relu(hidden)
+
+    def _factor(self, half: jax.Array) -> jax.Array:
+        """What of a side's half `[..., hidden]` is multiplied with the other's."""
+        factor = self._activate(half)
+        if self.config.interaction == "cosine":
+            squares = jnp.sum(jnp.square(factor), axis=-1, keepdims=True)
+            factor *= jax.lax.rsqrt(squares + 1e-12)  # finite for a text without features
+        return factor
 
     def score_all(
         self, queries: jax.Array, documents: jax.Array, deterministic: bool = True
@@ -150,8 +159,8 @@ class Ranker(nn.Module):
             return self.score(queries[:, None], documents[None], deterministic)
         # Linear in the product of the halves: one matrix product, no vector for each pair.
         output = self.output.variables["params"]
-        weighted = self._drop(self._activate(queries), deterministic) * output["kernel"].T
-        return weighted @ self._activate(documents).T + output["bias"][None]
+        weighted = self._drop(self._factor(queries), deterministic) * output["kernel"].T
+        return weighted @ self._factor(documents).T + output["bias"][None]
 
     def _drop(self, hidden: jax.Array, deterministic: bool) -> jax.Array:
         """Dropout with one mask for all documents of a query: compared ones lose the same units."""
@@ -201,4 +210,24 @@ def init_params(model: Ranker, rng: jax.Array, dims: Mapping[str, int]) -> Param
         for kind in feature_kinds(model.config)
     ]
     variables: Any = model.init(rng, features, features, 1, 1)
-    return variables["params"]
+    params: Params = variables["params"]
+    if model.config.start == "random":
+        return params
+    return params | _similar(params, rng)
+
+
+def _similar(params: Params, rng: jax.Array) -> Params:
+    """Values with which S is the similarity of the mean vectors, but for tanh."""
+    orthogonal = nn.initializers.orthogonal()
+    begin: Params = {}
+    for part, key in zip((*KINDS, "half"), jax.random.split(rng, len(KINDS) + 1), strict=True):
+        for side in SIDES:
+            name = f"{side}_{part}"
+            if name in params:
+                shape = params[name]["kernel"].shape
+                kernel = orthogonal(key, shape[-2:])
+                if len(shape) == 3:  # all places of a window alike, as in its mean
+                    kernel = jnp.broadcast_to(kernel / shape[0], shape)
+                begin[name] = params[name] | {"kernel": kernel}
+    output = params["output"]
+    return begin | {"output": output | {"kernel": jnp.full_like(output["kernel"], SHARPNESS)}}

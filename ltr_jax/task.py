@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ltr_jax.config import SamplingConfig
-from ltr_jax.data import BEST, PARTLY, InstanceSource, RankingData, Sampler, training_batches
+from ltr_jax.data import InstanceSource, RankingData, Sampler, training_batches
+from ltr_jax.datasets.collection import BEST, PARTLY
 from ltr_jax.evaluation import MEASURE, qrels_of
 from ltr_jax.model import DOCUMENT, QUERY, Ranker, feature_kinds, init_params
 from ltr_jax.scoring import Scorer
@@ -95,7 +96,7 @@ class RankingTask:
             return {}
         collection, features = self.data.collection, self.data.features
         ranking = self._scorer.rank(
-            jax.device_put(params, jax.devices()[0]),
+            jax.device_put(params, jax.local_devices()[0]),
             (features[QUERY], collection.queries.index),
             (features[DOCUMENT], collection.documents.index),
             self._dev.candidates_at(self._difficulty),

@@ -1,6 +1,7 @@
 """Training a ranker: from a configuration, a collection and vectors to a run folder."""
 
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from ltr_jax.config import Config
 from ltr_jax.data import Vectors, make_data
 from ltr_jax.datasets.collection import Collection
 from ltr_jax.model import CATEGORIES, SIDES, WORDS, Ranker, feature_kinds
+from ltr_jax.pair_vectors import train_pair_vectors
 from ltr_jax.task import RankingTask
-from ltr_jax.word_vectors import TrainedVectors, train_word_vectors
+from ltr_jax.word_vectors import WordVectorConfig, train_word_vectors
 from retrieval_jax.runs import RunFolder, create_run
 from retrieval_jax.training import Trained, train
 from retrieval_jax.word_vectors import WordVectors, load_vectors, save_vectors
@@ -45,26 +47,36 @@ def prepare_vectors(config: Config, collection: Collection, folder: Path) -> Pre
         folder: where vectors are kept by what they were trained on.
 
     Raises:
-        InputError: as `train_word_vectors` and `train_category_vectors`.
+        InputError: as `train_word_vectors`, `train_pair_vectors` and `train_category_vectors`.
     """
     kinds, seconds = feature_kinds(config.model), {}
-
-    def words(language: str) -> TrainedVectors:
-        return train_word_vectors(collection, language, config.word_vectors, folder)
-
     query = document = _nothing(config.word_vectors.dim)
     categories = _nothing(config.category_vectors.dim)
     if WORDS in kinds:
-        query, document = words(collection.queries.language), words(collection.documents.language)
-        seconds[WORDS] = query.seconds + document.seconds
+        query, document, seconds[WORDS] = _word_vectors(config.word_vectors, collection, folder)
     if CATEGORIES in kinds:
-        categories = train_category_vectors(collection, config.category_vectors, folder)
-        seconds[CATEGORIES] = categories.seconds
-    return PreparedVectors(Vectors(query.vectors, document.vectors, categories.vectors), seconds)
+        trained = train_category_vectors(collection, config.category_vectors, folder)
+        categories, seconds[CATEGORIES] = trained.vectors, trained.seconds
+    return PreparedVectors(Vectors(query, document, categories), seconds)
 
 
-def _nothing(dim: int) -> TrainedVectors:
-    return TrainedVectors(WordVectors((), np.zeros((0, dim), np.float32)), 0.0)
+def _word_vectors(
+    config: WordVectorConfig, collection: Collection, folder: Path
+) -> tuple[WordVectors, WordVectors, float]:
+    """Vectors of the queries' language, of the documents', seconds of their training."""
+    if config.method == "pairs":
+        started = time.perf_counter()  # as fast as reading them would be: not kept
+        query, document = train_pair_vectors(collection, config.dim, config.min_count, config.seed)
+        return query, document, time.perf_counter() - started
+    of_query, of_document = (
+        train_word_vectors(collection, side.language, config, folder)
+        for side in (collection.queries, collection.documents)
+    )
+    return of_query.vectors, of_document.vectors, of_query.seconds + of_document.seconds
+
+
+def _nothing(dim: int) -> WordVectors:
+    return WordVectors((), np.zeros((0, dim), np.float32))
 
 
 def save_run_vectors(folder: Path, vectors: Vectors) -> None:

@@ -1,7 +1,7 @@
 """Queries in the documents' language, word by word or as the user translated them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +88,15 @@ def translate(text: str, language: str, dictionary: Dictionary) -> str:
     return " ".join(" ".join(dictionary.get(word, (word,))) for word in words)
 
 
+def translate_queries(
+    collection: Collection, query_ids: Iterable[str], dictionary: Dictionary
+) -> dict[str, str]:
+    """`translate` of queries: id -> its text in the documents' language."""
+    queries = collection.queries
+    texts = {query: queries.texts[queries.index[query]] for query in query_ids}
+    return {query: translate(text, queries.language, dictionary) for query, text in texts.items()}
+
+
 def learn_dictionary(
     collection: Collection, translations: int = 2, min_count: int = 3
 ) -> dict[str, tuple[str, ...]]:
@@ -105,15 +114,7 @@ def learn_dictionary(
     Raises:
         InputError: training has no document of relevance 2, or no tokenizer for a language.
     """
-    train = collection.splits["train"]
-    pairs = np.array(
-        [
-            (collection.queries.index[query], collection.documents.index[document])
-            for query in train.query_ids
-            for document, relevance in train.qrels.get(query, {}).items()
-            if relevance == 2
-        ]
-    )
+    pairs = collection.training_pairs
     if not len(pairs):
         raise InputError(
             f"{collection.name}: training has no document of relevance 2.",

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from ltr_jax.datasets.collection import Collection
 from ltr_jax.tokenizers import tokenize
@@ -20,9 +21,11 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class WordVectorConfig:
-    """How word vectors are trained; the width is published, the rest is ours.
+    """How word vectors are trained; word2vec and the width are published, the rest is ours.
 
     Attributes:
+        method: "word2vec" of each language's texts alone, or "pairs" of the training pairs, both
+            languages in one space (`pair_vectors`), which has no use for window, negative, epochs.
         dim: width of a vector.
         window: farthest context word.
         negative: words drawn against each context word.
@@ -31,6 +34,7 @@ class WordVectorConfig:
         seed: of initialisation and sampling.
     """
 
+    method: Literal["word2vec", "pairs"] = "word2vec"
     dim: int = 100
     window: int = 5
     negative: int = 5

@@ -5,56 +5,52 @@ was. What is chosen (weights of fusions) is chosen on dev.
 """
 
 import dataclasses
-import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-
 import ltr_jax
-from ltr_jax.baselines import popularity_ranking, tfidf_ranking
+from experiments.ltr.tables import means_and_tests, print_table, to_cells
+from experiments.records import make_record, write_record
+from ltr_jax.baselines import (
+    association_ranking,
+    popularity_ranking,
+    tfidf_ranking,
+    vector_ranking,
+)
 from ltr_jax.config import Features
 from ltr_jax.datasets.collection import DIFFICULTIES, Collection, Topics
 from ltr_jax.datasets.load import load_collection
-from ltr_jax.evaluation import (
-    MEASURE,
-    at_difficulty,
-    compare_cells,
-    qrels_of,
-    without_relevant,
-)
-from ltr_jax.training import PACKAGE
-from retrieval_jax.config import to_dict
+from ltr_jax.evaluation import MEASURE, Levels, evaluate_levels, to_levels, without_relevant
+from ltr_jax.tokenizers import latin_compounds, tokenizer
+from ltr_jax.training import PACKAGE, PreparedVectors
+from ltr_jax.translation import learn_dictionary, translate_queries
 from retrieval_jax.errors import InputError
-from retrieval_jax.evaluation import Evaluation, evaluate
+from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.rankings import Ranking, fuse, read_ranking, write_ranking
-from retrieval_jax.runs import provenance_record
-from retrieval_jax.significance import bootstrap_interval
 
 Split = Literal["dev", "test"]
 SPLITS: tuple[Split, ...] = ("dev", "test")
-TFIDF, POPULARITY = "tf-idf", "popularity"
+POPULARITY, ASSOCIATION = "popularity", "association of categories"
+COMPOUNDS, TFIDF = "tf-idf, hyphenated words whole", "tf-idf"
+TRANSLATED, MEANS = "tf-idf, learned dictionary", "mean word vectors"
 TEXT, META, BOTH = "text", "meta", "text+meta"
-ENSEMBLE, FUSION = "ensemble of text and meta", "text+meta with tf-idf"
+ENSEMBLE, FUSION = "ensemble of text and meta", "text+meta with tf-idf, learned dictionary"
 WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 # (better, worse), as expected: each is tested in every cell, and Holm-corrected over the cells.
 TESTED = (
     (BOTH, TEXT),
+    (TEXT, COMPOUNDS),
     (TEXT, TFIDF),
-    (BOTH, TFIDF),
+    (TEXT, TRANSLATED),
+    (TEXT, MEANS),
     (ENSEMBLE, TEXT),
     (FUSION, BOTH),
-    (FUSION, TFIDF),
+    (FUSION, TRANSLATED),
 )
 SECONDS = "seconds.json"
-
-Levels = dict[int, Ranking]
-"""Difficulty -> ranking of that level's candidates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,18 +80,6 @@ class Command:
     results: Path | None = None
 
 
-def to_levels(ranking: Ranking, topics: Topics, difficulties: Sequence[int]) -> Levels:
-    """Cuts a ranking of all candidates into levels; those that the split lacks are left out."""
-    levels = sorted({min(difficulty, topics.hardest) for difficulty in difficulties})
-    return {difficulty: at_difficulty(ranking, topics, difficulty) for difficulty in levels}
-
-
-def evaluate_levels(levels: Levels, topics: Topics) -> dict[int, Evaluation]:
-    """NDCG of each level."""
-    qrels = qrels_of(topics)
-    return {level: evaluate(qrels, ranking, (MEASURE,)) for level, ranking in levels.items()}
-
-
 def fuse_on_dev(
     first: Mapping[str, Levels], second: Mapping[str, Levels], dev: Topics, split: Split
 ) -> tuple[Levels, float]:
@@ -104,7 +88,7 @@ def fuse_on_dev(
     Args:
         first: split -> levels.
         second: the same of another system.
-        dev: judges the weights, by the mean of NDCG over levels.
+        dev: judges the weights, by the mean of NDCG over its levels.
         split: of the result.
 
     Returns:
@@ -142,16 +126,31 @@ def run_config(config: ltr_jax.Config, pair: str, features: Features, seed: int)
     )
 
 
+def rank_splits(
+    ranker: ltr_jax.DocumentRanker, collection: Collection, topics: Mapping[str, Topics]
+) -> dict[str, Ranking]:
+    """Ranks the candidates of several splits, every text encoded once.
+
+    Args:
+        ranker: trained.
+        collection: of all splits.
+        topics: split -> its queries, which no other split has.
+    """
+    candidates = {q: c for of_split in topics.values() for q, c in of_split.candidates.items()}
+    ranking = ranker.rank_candidates(collection.queries, collection.documents, candidates)
+    return {s: {q: ranking[q] for q in of_split.query_ids} for s, of_split in topics.items()}
+
+
 def trained_rankings(
-    config: ltr_jax.Config, collection: Collection, path: Path, vectors: Path
+    config: ltr_jax.Config, collection: Collection, prepared: PreparedVectors, path: Path
 ) -> tuple[dict[str, Ranking], dict[str, float | None]]:
     """Trains a run unless its rankings are there already.
 
     Args:
         config: of the run.
         collection: trained and evaluated on.
+        prepared: vectors.
         path: run folder.
-        vectors: folder of kept vectors.
 
     Returns:
         Split -> ranking of all candidates; seconds of training of vectors and ranker, the latter
@@ -159,21 +158,17 @@ def trained_rankings(
     """
     files = {split: path / f"{split}.trec" for split in SPLITS}
     is_new = not (path / "config.json").is_file()
-    prepared = ltr_jax.prepare_vectors(config, collection, vectors)
     started = time.perf_counter()
     run, _ = ltr_jax.train_ranker(config, collection, lambda: prepared.vectors, path)
     if not (path / SECONDS).is_file():
         seconds = time.perf_counter() - started if is_new else None
         run.write_json(SECONDS, prepared.seconds | {"ranker": seconds})
     if not all(file.is_file() for file in files.values()):
-        ranker = ltr_jax.load(path)
-        for split, file in files.items():
-            ranking = ranker.rank_candidates(
-                collection.queries, collection.documents, collection.splits[split].candidates
-            )
-            partial = file.with_suffix(".partial")
+        topics = {split: collection.splits[split] for split in SPLITS}
+        for split, ranking in rank_splits(ltr_jax.load(path), collection, topics).items():
+            partial = files[split].with_suffix(".partial")
             write_ranking(partial, ranking, PACKAGE)
-            partial.replace(file)
+            partial.replace(files[split])
     return {split: read_ranking(file) for split, file in files.items()}, run.read_json(SECONDS)
 
 
@@ -192,43 +187,73 @@ class _Pair:
     seconds: dict[str, list[dict[str, float | None]]]
 
 
+def _baselines(
+    command: Command, collection: Collection, prepared: Mapping[str, PreparedVectors]
+) -> dict[str, dict[str, Ranking]]:
+    """Name -> split -> ranking: of the split asked for, of that of fusions also of dev."""
+    candidates = collection.splits[command.split].candidates
+    rankings = {POPULARITY: popularity_ranking(collection, candidates)}
+    if META in command.features:
+        rankings[ASSOCIATION] = association_ranking(collection, candidates)
+    rankings[COMPOUNDS] = tfidf_ranking(collection, candidates, latin_compounds)
+    rankings[TFIDF] = tfidf_ranking(collection, candidates)
+    of_split = {name: {command.split: ranking} for name, ranking in rankings.items()}
+
+    used = {split: collection.splits[split] for split in {"dev", command.split}}
+    everything = {q: c for topics in used.values() for q, c in topics.candidates.items()}
+    texts = translate_queries(collection, everything, learn_dictionary(collection))
+    words = tokenizer(collection.documents.language)
+    translated = tfidf_ranking(collection, everything, words, texts)
+    of_split[TRANSLATED] = {
+        split: {query: translated[query] for query in topics.query_ids}
+        for split, topics in used.items()
+    }
+    if TEXT in prepared and command.config.word_vectors.method == "pairs":
+        vectors = prepared[TEXT].vectors
+        means = vector_ranking(collection, candidates, vectors.query, vectors.document)
+        of_split[MEANS] = {command.split: means}
+    return of_split
+
+
 def evaluate_pair(command: Command, pair: str, collection: Collection) -> _Pair:
     """Trains and evaluates all models of one pair, and the baselines."""
-    topics = {split: collection.splits[split] for split in SPLITS}
+    chosen, dev = collection.splits[command.split], collection.splits["dev"]
+    # Weights are chosen where the parameters were; no more of dev is needed.
+    asked = {"dev": (command.config.dev_difficulty,), command.split: command.difficulties}
 
     def levels(rankings: Mapping[str, Ranking]) -> dict[str, Levels]:
-        return {s: to_levels(rankings[s], topics[s], command.difficulties) for s in SPLITS}
+        return {s: to_levels(rankings[s], collection.splits[s], of) for s, of in asked.items()}
 
-    def baseline(rank: Callable[..., Ranking]) -> dict[str, Levels]:
-        return levels({s: rank(collection, topics[s].candidates) for s in SPLITS})
-
-    chosen = topics[command.split]
-    tfidf, popularity = baseline(tfidf_ranking), baseline(popularity_ranking)
+    prepared = {
+        features: ltr_jax.prepare_vectors(
+            run_config(command.config, pair, features, 0), collection, command.data_dir / "vectors"
+        )
+        for features in command.features
+    }
+    baselines = _baselines(command, collection, prepared)
     result = _Pair({}, {}, {})
-    for name, system in ((POPULARITY, popularity), (TFIDF, tfidf)):
+    for name, rankings in baselines.items():
         # As often as there are runs: tests pair a system's runs with them.
-        of_seed = evaluate_levels(system[command.split], chosen)
-        result.evaluations[name] = [of_seed] * len(command.seeds)
+        of_seed = to_levels(rankings[command.split], chosen, command.difficulties)
+        result.evaluations[name] = [evaluate_levels(of_seed, chosen)] * len(command.seeds)
+    tfidf = levels(baselines[TRANSLATED])
     for seed in command.seeds:
-        systems: dict[str, dict[str, Levels]] = {}
+        systems: dict[str, dict[str, Levels]] = {TRANSLATED: tfidf}
         for features in command.features:
             config = run_config(command.config, pair, features, seed)
             path = command.runs / config.data.source / pair / features / f"seed{seed}"
-            rankings, seconds = trained_rankings(
-                config, collection, path, command.data_dir / "vectors"
-            )
+            rankings, seconds = trained_rankings(config, collection, prepared[features], path)
             systems[features] = levels(rankings)
             result.seconds.setdefault(features, []).append(seconds)
-        fusions = {ENSEMBLE: (TEXT, META), FUSION: (BOTH, TFIDF)}
-        fused: dict[str, Levels] = {}
-        for name, parts in fusions.items():
-            first, second = (({TFIDF: tfidf} | systems).get(part) for part in parts)
-            if first is not None and second is not None:
-                fused[name], weight = fuse_on_dev(first, second, topics["dev"], command.split)
+        for name, parts in {ENSEMBLE: (TEXT, META), FUSION: (BOTH, TRANSLATED)}.items():
+            if all(part in systems for part in parts):
+                first, second = (systems[part] for part in parts)
+                fused, weight = fuse_on_dev(first, second, dev, command.split)
+                systems[name] = {command.split: fused}
                 result.weights.setdefault(name, []).append(weight)
-        ready = {name: system[command.split] for name, system in systems.items()} | fused
-        for name, system in ready.items():
-            of_seed = evaluate_levels(system, chosen)
+        del systems[TRANSLATED]
+        for name, system in systems.items():
+            of_seed = evaluate_levels(system[command.split], chosen)
             result.evaluations.setdefault(name, []).append(of_seed)
     return result
 
@@ -261,112 +286,20 @@ def run_table(command: Command, experiment: str, title: str) -> dict[str, Any]:
         summaries.append(collection.summary)
         fingerprints.append(collection.fingerprint)
         pairs[pair] = evaluate_pair(command, pair, collection)
-    cells = cell_evaluations({pair: of_pair.evaluations for pair, of_pair in pairs.items()})
-    record = {
-        "experiment": experiment,
-        "data": "; ".join(summaries),
-        "split": command.split,
-        "config": to_dict(command.config),
-        "seeds": list(command.seeds),
-        "provenance": provenance_record(" ".join(fingerprints)),
-        **summarise(cells, command.split, TESTED),
-        "fusion_weights": {pair: of_pair.weights for pair, of_pair in pairs.items()},
-        "seconds": {pair: of_pair.seconds for pair, of_pair in pairs.items()},
-    }
+    evaluations = {pair: of_pair.evaluations for pair, of_pair in pairs.items()}
+    record = make_record(
+        experiment,
+        "; ".join(summaries),
+        command.config,
+        command.seeds,
+        " ".join(fingerprints),
+        {
+            "split": command.split,
+            **means_and_tests(to_cells(evaluations), command.split, TESTED),
+            "fusion_weights": {pair: of_pair.weights for pair, of_pair in pairs.items()},
+            "seconds": {pair: of_pair.seconds for pair, of_pair in pairs.items()},
+        },
+    )
     print_table(record, title)
-    write_results(record, command.results)
+    write_record(command.results, record)
     return record
-
-
-Cells = dict[str, dict[str, list[Evaluation]]]
-"""System -> "pair difficulty" -> evaluation of each seed."""
-
-
-def cell_evaluations(pairs: Mapping[str, Mapping[str, Sequence[dict[int, Evaluation]]]]) -> Cells:
-    """Brings pair -> system -> seeds -> difficulty into the order of a table."""
-    cells: Cells = {}
-    for pair, systems in pairs.items():
-        for name, seeds in systems.items():
-            for level in seeds[0]:
-                of_cell = [of_seed[level] for of_seed in seeds]
-                cells.setdefault(name, {})[f"{pair} {level}"] = of_cell
-    return cells
-
-
-def summarise(cells: Cells, split: str, tested: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Means and tests of a table.
-
-    Args:
-        cells: evaluations.
-        split: what they were evaluated on.
-        tested: (better, worse) as expected; those that are not there are left out.
-
-    Returns:
-        "systems": name -> split -> cell -> mean and standard deviation over seeds; "significance":
-        a row for each tested pair and cell, Holm-corrected over the cells of the pair.
-    """
-    systems = {
-        name: {split: {cell: _mean_and_sd(runs) for cell, runs in of_system.items()}}
-        for name, of_system in cells.items()
-    }
-    rows = []
-    for first, second in tested:
-        if first not in cells or second not in cells:
-            continue
-        both = {cell: (runs, cells[first][cell]) for cell, runs in cells[second].items()}
-        for cell, comparison in compare_cells(both).items():
-            difference = _per_query(cells[first][cell]) - _per_query(cells[second][cell])
-            rows.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "measure": cell,
-                    "difference": comparison.gain,
-                    "gains": list(comparison.gains),
-                    "interval_95": bootstrap_interval(difference),
-                    "p": comparison.p_value,
-                    "p_holm": comparison.adjusted,
-                }
-            )
-    return {"systems": systems, "significance": rows}
-
-
-def _mean_and_sd(runs: Sequence[Evaluation]) -> dict[str, float]:
-    values = [run.mean[MEASURE] for run in runs]
-    return {
-        "mean": statistics.fmean(values),
-        "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
-    }
-
-
-def _per_query(runs: Sequence[Evaluation]) -> np.ndarray:
-    return np.mean([[row[MEASURE] for row in run.per_query.values()] for run in runs], axis=0)
-
-
-def print_table(record: Mapping[str, Any], title: str) -> None:
-    """Prints means, and the tests below."""
-    split = record["split"]
-    cells = list(next(iter(record["systems"].values()))[split])
-    table = Table(title=f"{title}: {MEASURE} on {split}")
-    table.add_column("system", no_wrap=True)
-    for cell in cells:
-        table.add_column(cell, justify="right")
-    for name, system in record["systems"].items():
-        table.add_row(name, *(f"{system[split][cell]['mean']:.3f}" for cell in cells))
-    console = Console()
-    console.print(table)
-    for row in record["significance"]:
-        console.print(
-            f"{row['measure']}: {row['first']} - {row['second']} = {row['difference']:+.3f}"
-            f" (Holm-corrected p = {row['p_holm']:.4f})",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
-def write_results(record: Mapping[str, Any], path: Path | None) -> None:
-    """Writes a record as JSON; nothing without a path."""
-    if path is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

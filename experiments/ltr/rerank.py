@@ -1,9 +1,10 @@
 """Reranking what tf-idf finds (section 3.2, third experiment).
 
 COMMAND   python -m experiments.ltr.rerank --runs runs/ltr/... --translations FILE
-TIME      about a minute a run
-HARDWARE  2 CPU cores
-SCORE     none yet
+          and, where nobody has translated the queries, --learn or --dictionary FILE
+TIME      about a minute of one core a run
+HARDWARE  a CPU core
+SCORE     experiments/results/ltr_rerank_debian_clir.json (en-de, text+meta, --learn)
 
 For each query the n irrelevant documents with the highest tf-idf score, and all relevant ones, are
 ranked by tf-idf, by the model (plain reranking), and by a linear combination of both whose weight
@@ -23,29 +24,30 @@ import ltr_jax
 from experiments.ltr.comparison import (
     SPLITS,
     TFIDF,
-    Levels,
     Split,
-    cell_evaluations,
-    evaluate_levels,
     fuse_on_dev,
-    print_table,
+    rank_splits,
     report_lacking,
     run_config,
-    summarise,
-    to_levels,
-    write_results,
 )
+from experiments.ltr.tables import means_and_tests, print_table, to_cells
+from experiments.records import make_record, write_record
 from ltr_jax.baselines import hardest_irrelevant, tfidf_ranking
 from ltr_jax.datasets.collection import DIFFICULTIES, Collection
 from ltr_jax.datasets.load import load_collection
+from ltr_jax.evaluation import Levels, evaluate_levels, to_levels
 from ltr_jax.tokenizers import latin_words, tokenizer
 from ltr_jax.training import PACKAGE
-from ltr_jax.translation import learn_dictionary, read_dictionary, read_translations, translate
-from retrieval_jax.config import to_dict
+from ltr_jax.translation import (
+    learn_dictionary,
+    read_dictionary,
+    read_translations,
+    translate_queries,
+)
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.logs import quiet_libraries
-from retrieval_jax.runs import open_run, provenance_record
+from retrieval_jax.runs import open_run
 
 PLAIN, WEIGHTED = "plain reranking", "weighted reranking"
 TESTED = ((PLAIN, TFIDF), (WEIGHTED, TFIDF), (WEIGHTED, PLAIN))
@@ -87,7 +89,6 @@ def translated_queries(command: Command, collection: Collection) -> dict[str, st
         raise InputError(
             "more than one of --translations, --dictionary and --learn was given", "Give one."
         )
-    queries = collection.queries
     asked = [query for split in SPLITS for query in collection.splits[split].query_ids]
     if command.translations is not None:
         return read_translations(command.translations, asked)
@@ -97,8 +98,7 @@ def translated_queries(command: Command, collection: Collection) -> dict[str, st
         dictionary = learn_dictionary(collection)
     else:
         return None
-    texts = {query: queries.texts[queries.index[query]] for query in asked}
-    return {query: translate(text, queries.language, dictionary) for query, text in texts.items()}
+    return translate_queries(collection, asked, dictionary)
 
 
 def rerank(command: Command, paths: Sequence[Path], collection: Collection) -> dict[str, Any]:
@@ -137,16 +137,14 @@ def rerank(command: Command, paths: Sequence[Path], collection: Collection) -> d
     }
     weights = []
     for path in paths:
-        ranker = ltr_jax.load(path)
-        sides = collection.queries, collection.documents
-        model = levels({s: ranker.rank_candidates(*sides, topics[s].candidates) for s in SPLITS})
+        model = levels(rank_splits(ltr_jax.load(path), collection, topics))
         fused, weight = fuse_on_dev(model, tfidf, topics["dev"], command.split)
         evaluations[PLAIN].append(evaluate_levels(model[command.split], judged))
         evaluations[WEIGHTED].append(evaluate_levels(fused, judged))
         weights.append(weight)
     pair = f"{collection.queries.language}-{language}"
-    cells = cell_evaluations({pair: evaluations})
-    return summarise(cells, command.split, TESTED) | {"model_weights": weights}
+    cells = to_cells({pair: evaluations})
+    return means_and_tests(cells, command.split, TESTED) | {"model_weights": weights}
 
 
 @one_screen_errors
@@ -174,17 +172,16 @@ def main() -> None:
                 "Give runs on one collection, and the files that they were trained on.",
             )
     report_lacking(collection, command.split)
-    record = {
-        "experiment": f"ltr rerank {config.data.source}",
-        "data": collection.summary,
-        "split": command.split,
-        "config": to_dict(config),
-        "seeds": [its_config.training.seed for _, its_config in opened],
-        "provenance": provenance_record(collection.fingerprint),
-        **rerank(command, command.runs, collection),
-    }
+    record = make_record(
+        f"ltr rerank {config.data.source}",
+        collection.summary,
+        config,
+        [its_config.training.seed for _, its_config in opened],
+        collection.fingerprint,
+        {"split": command.split, **rerank(command, command.runs, collection)},
+    )
     print_table(record, f"Reranking tf-idf's documents ({collection.name})")
-    write_results(record, command.results)
+    write_record(command.results, record)
 
 
 if __name__ == "__main__":

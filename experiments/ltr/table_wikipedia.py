@@ -2,13 +2,15 @@
 
 COMMAND   python -m experiments.ltr.table_wikipedia --results RESULTS.json
           and, with the files of Sasaki et al. (2018), --preset paper --pairs en-ja en-de en-fr
-TIME      small: 27 runs of minutes each
-HARDWARE  small: 2 CPU cores; paper: accelerators
+TIME      small: 27 runs, with their evaluation about 45 minutes of one core
+HARDWARE  small: a CPU core; paper: accelerators
 SCORE     experiments/results/ltr_debian_clir.json
 
 The Wikipedia collection needs a download; `debian_clir`, descriptions of Debian packages, stands in
-for it. Its documents of relevance 1 are linked either way, those of the paper both ways. Finished
-runs are not trained again.
+for it. Its documents of relevance 1 are linked either way, those of the paper both ways. `paper` is
+the published model; `small` differs from it where data are few and time is short: word vectors of
+both languages in one space, from the training pairs; sides that meet in a cosine; a loss over all
+documents of a batch. Finished runs are not trained again.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Trains a ranker for one pair of languages.
 
 COMMAND   python -m experiments.ltr.train --data.pair en-de --model.features text+meta
-TIME      small: minutes a pair; the vectors, made once for all seeds, about a minute
+TIME      small: one to three minutes of one core a pair; the vectors, before, under half a minute
 HARDWARE  small, smoke: 2 CPU cores; paper: accelerators
 SCORE     see experiments.ltr.table_wikipedia
 

@@ -22,8 +22,8 @@ _SUFFIXES = r"(?:\.(?:gz|xz|lz4|bz2|zst|lzma))?"
 _APT_HELPER = Path("/usr/lib/apt/apt-helper")
 _CHUNK = 1 << 16
 _REMEDY = (
-    "Fill a folder on a Debian or Ubuntu machine by "
-    "`ltr_jax.datasets.apt_lists.fetch_lists(folder, languages)`, which needs no root."
+    "Fill a folder on a Debian or Ubuntu machine by `python -m ltr_jax fetch FOLDER --languages "
+    "de`, which needs no root."
 )
 # DEP-11 is no kind of index that apt fetches unless it is told what it is.
 _DEP11 = {

@@ -5,7 +5,6 @@ person to fetch the files. The folder `debian_clir` is small, and read as it is.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import json
 from collections import defaultdict
@@ -28,9 +27,9 @@ from ltr_jax.datasets.debian_apt import read_apt_lists
 from ltr_jax.datasets.draws import SPLITS
 from ltr_jax.datasets.wikipedia_clir import WikipediaOptions, read_wikipedia_clir, wikipedia_files
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.kept import content_name
 
-_FINGERPRINTED = 1 << 16
 _EDGES_PER_ROW = 1000
 _ROWS_PER_READ = 1000
 Row = tuple[str, str, Any]
@@ -160,21 +159,11 @@ def _load(
     read: Callable[[], Collection],
     data_dir: Path,
 ) -> Collection:
-    parts = [_fingerprint(part) if isinstance(part, Path) else part for part in made_of]
+    parts = [files_fingerprint([part]) if isinstance(part, Path) else part for part in made_of]
     config = CollectionConfig(name=f"{pair}-{content_name(parts)[:12]}", read=read)
     prepared = builder(config=config, data_dir=str(data_dir), file_format="array_record")
     prepared.download_and_prepare()
     return _collection(prepared)
-
-
-def _fingerprint(path: Path) -> str:
-    """Tells contents apart without reading gigabytes: name, size, beginning and end."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        digest = hashlib.sha256(f"{path.name} {size}\n".encode() + file.read(_FINGERPRINTED))
-        file.seek(max(0, size - _FINGERPRINTED))
-        digest.update(file.read())
-    return digest.hexdigest()
 
 
 def _rows(collection: Collection) -> Iterator[tuple[str, Iterable[Row]]]:

@@ -16,7 +16,7 @@ from retrieval_jax.errors import InputError
 DIFFICULTIES = (40, 200, 400, 1000)
 """Irrelevant documents beside the relevant ones of a test query (section 3.1)."""
 
-RELEVANCES = (1, 2)
+RELEVANCES = PARTLY, BEST = (1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +88,13 @@ class Topics:
     def hardest(self) -> int:
         """Most irrelevant documents that any query has."""
         return max(map(len, self.irrelevant.values()), default=0)
+
+    @functools.cached_property
+    def pool(self) -> tuple[str, ...]:
+        """Ids of all documents that some query ranks, sorted."""
+        judged = itertools.chain.from_iterable(self.qrels.values())
+        drawn = itertools.chain.from_iterable(self.irrelevant.values())
+        return tuple(sorted({*judged, *drawn}))
 
     def candidates_at(self, difficulty: int) -> dict[str, tuple[str, ...]]:
         """The relevant documents of each query with its first `difficulty` irrelevant ones.
@@ -192,6 +199,18 @@ class Collection:
         """All texts in a language: of queries or documents that are in it, and further ones."""
         sides = (side.texts for side in (self.queries, self.documents) if side.language == language)
         return (*itertools.chain.from_iterable(sides), *self.corpora.get(language, ()))
+
+    @functools.cached_property
+    def training_pairs(self) -> np.ndarray:
+        """Rows of the training queries and their documents of relevance 2, int `[pairs, 2]`."""
+        train = self.splits["train"]
+        pairs = [
+            (self.queries.index[query], self.documents.index[document])
+            for query in train.query_ids
+            for document, relevance in train.qrels.get(query, {}).items()
+            if relevance == BEST
+        ]
+        return np.array(pairs, int).reshape(-1, 2)
 
     @property
     def summary(self) -> str:

@@ -1,20 +1,81 @@
-"""The tables and reranking of `ltr_jax` on a small collection, from training to results."""
+"""The commands of `experiments.ltr` on a small collection, from tables on disk to results."""
 
 import dataclasses
+import importlib.util
 import json
+import lzma
+import sys
 
 import numpy as np
 import pytest
 
 import ltr_jax
-from experiments.ltr import comparison, rerank
-from ltr_jax.evaluation import MEASURE
-from ltr_jax.training import PreparedVectors
+from experiments.ltr import comparison, rerank, table_patents, table_wikipedia, train
+from experiments.ltr.tables import means_and_tests, print_table, to_cells
+from ltr_jax.baselines import hardest_irrelevant, tfidf_ranking
+from ltr_jax.datasets.debian_folder import read_debian_folder
+from ltr_jax.evaluation import MEASURE, evaluate_levels, qrels_of, to_levels
+from ltr_jax.tokenizers import split_words
 from retrieval_jax.errors import InputError
-from retrieval_jax.evaluation import Evaluation
-from tests.ltr_jax.toy_collection import toy_collection, toy_config, toy_vectors
+from retrieval_jax.evaluation import Evaluation, evaluate
+from retrieval_jax.rankings import fuse
+from tests.ltr_jax.datasets.test_boost_clir import write_corpus, write_marec
+from tests.ltr_jax.toy_collection import toy_collection
 
 COLLECTION = toy_collection()
+needs_gensim = pytest.mark.skipif(
+    importlib.util.find_spec("gensim") is None, reason="gensim is not installed"
+)
+
+
+def number(name):
+    """Of the query or document `q7` or `d7`."""
+    return int(name[1:])
+
+
+def write_folder(folder):
+    """The toy collection as tables of `debian_clir`."""
+    queries, documents = COLLECTION.queries, COLLECTION.documents
+    split = {q: name for name, of in COLLECTION.splits.items() for q in of.query_ids}
+    tables = {
+        "docs.tsv.xz": ["id\tsplit\tq_meta\td_meta"],
+        "text_en.tsv.xz": ["id\tquery_masked\tshort\tlong"],
+        "text_de.tsv.xz": ["id\tshort\tlong"],
+        "qrels_en-de.tsv.xz": ["qid\tdocid\trel"],
+        "cand_en-de.jsonl.xz": [],
+        "category_graph.tsv.xz": ["a\tb"],
+    }
+    for i, query in enumerate(queries.ids):
+        metas = (",".join(side.categories[i]) for side in (queries, documents))
+        tables["docs.tsv.xz"].append("\t".join((str(i), split[query], *metas)))
+        tables["text_en.tsv.xz"].append(f"{i}\t{queries.texts[i]}\t{queries.texts[i]}\tlong")
+        tables["text_de.tsv.xz"].append(f"{i}\t{documents.texts[i]}\t")
+        topics = COLLECTION.splits[split[query]]
+        for document, relevance in topics.qrels[query].items():
+            tables["qrels_en-de.tsv.xz"].append(f"{i}\t{number(document)}\t{relevance}")
+        drawn = [number(document) for document in topics.irrelevant.get(query, ())]
+        if drawn:
+            row = {"qid": i, "split": split[query], "irr": drawn}
+            tables["cand_en-de.jsonl.xz"].append(json.dumps(row))
+    tables["category_graph.tsv.xz"] += ["\t".join(edge) for edge in COLLECTION.category_edges]
+    for name, lines in tables.items():
+        with lzma.open(folder / name, "wt", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+
+
+def call(main, *words):
+    """Runs a command in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["command", *map(str, words)])
+        main()
+
+
+SETTINGS = (
+    *("--word-vectors.method", "pairs", "--model.filters", 16, "--model.layers", 1),
+    *("--model.interaction", "cosine", "--model.start", "similarity"),
+    *("--sampling.objective", "in_batch", "--sampling.documents-per-query", 3),
+    *("--training.steps", 20, "--training.evaluate-every", 10),
+)
 
 
 def test_fusion_takes_the_weight_that_is_best_on_dev():
@@ -22,12 +83,10 @@ def test_fusion_takes_the_weight_that_is_best_on_dev():
     # The first system knows the answers, the second is the wrong way round.
     right = {q: {d: float(dev.qrels[q].get(d, 0)) for d in c} for q, c in dev.candidates.items()}
     wrong = {q: {d: -score for d, score in of.items()} for q, of in right.items()}
-    systems = [
-        {"dev": comparison.to_levels(ranking, dev, (20, 40))} for ranking in (right, wrong, right)
-    ]
+    systems = [{"dev": to_levels(ranking, dev, (20, 40))} for ranking in (right, wrong, right)]
     fused, weight = comparison.fuse_on_dev(systems[0], systems[1], dev, "dev")
     assert weight > 0.5
-    values = comparison.evaluate_levels(fused, dev)
+    values = evaluate_levels(fused, dev)
     assert {level: value.mean[MEASURE] for level, value in values.items()} == {20: 1.0, 40: 1.0}
     _, weight = comparison.fuse_on_dev(systems[1], systems[2], dev, "dev")
     assert weight < 0.5
@@ -41,9 +100,9 @@ def evaluation(*values):
 def test_the_summary_has_means_and_a_test_for_each_cell():
     low, high = evaluation(0.1, 0.2, 0.3, 0.2, 0.1, 0.2), evaluation(0.6, 0.5, 0.9, 0.7, 0.5, 0.4)
     pairs = {"en-de": {"text": [{40: low, 200: low}] * 2, "text+meta": [{40: high, 200: low}] * 2}}
-    cells = comparison.cell_evaluations(pairs)
+    cells = to_cells(pairs)
     assert list(cells["text"]) == ["en-de 40", "en-de 200"]
-    summary = comparison.summarise(cells, "test", comparison.TESTED)
+    summary = means_and_tests(cells, "test", comparison.TESTED)
     assert summary["systems"]["text+meta"]["test"]["en-de 40"] == {
         "mean": pytest.approx(0.6),
         "sd": 0.0,
@@ -56,83 +115,156 @@ def test_the_summary_has_means_and_a_test_for_each_cell():
     assert second["p_holm"] == 1.0
 
 
+def test_every_pair_is_printed_on_a_narrow_screen(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    levels = {level: evaluation(0.5, level / 1000) for level in (40, 200, 400, 1000)}
+    cells = to_cells({pair: {"text": [levels]} for pair in ("en-de", "en-fr", "en-ja")})
+    record = {"split": "test", **means_and_tests(cells, "test", ())}
+    print_table(record, "Toy")
+    printed = capsys.readouterr().out
+    assert printed.count("│ text") == 3
+    assert printed.count("0.270 │     0.350 │     0.450 │      0.750") == 3
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A table of one pair and one seed, and how often something was trained for it."""
+    """Folder and words of a command that has made a table of one pair and one seed."""
     folder = tmp_path_factory.mktemp("table")
-    command = comparison.Command(
-        config=toy_config(objective="in_batch", interaction="product", layers=1, steps=40),
-        pairs=("en-de",),
-        seeds=(0,),
-        difficulties=(20, 40),
-        runs=folder / "runs",
-        data_dir=folder / "data",
-        results=folder / "results" / "toy.json",
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "load_collection", lambda *_: COLLECTION)
-        prepared = PreparedVectors(toy_vectors(), {"words": 1.5})
-        patch.setattr(ltr_jax, "prepare_vectors", lambda *_: prepared)
-        record = comparison.run_table(command, "ltr toy", "Toy")
-    return command, record
+    (folder / "source").mkdir()
+    write_folder(folder / "source")
+    words = [
+        *("--preset", "smoke", "--data.folder", folder / "source", "--pairs", "en-de"),
+        *("--seeds", 0, "--difficulties", 20, 40, "--runs", folder / "runs", *SETTINGS),
+        *("--data-dir", folder / "data", "--results", folder / "results" / "toy.json"),
+    ]
+    call(table_wikipedia.main, *words)
+    return folder, words
 
 
+def read_results(folder):
+    return json.loads((folder / "results" / "toy.json").read_text())
+
+
+@needs_gensim
 @pytest.mark.slow
 def test_the_record_holds_every_system_and_cell(table):
-    command, record = table
-    assert json.loads(command.results.read_text()) == json.loads(json.dumps(record))
-    systems = ["popularity", "tf-idf", "text", "meta", "text+meta"]
-    assert set(record["systems"]) == {*systems, comparison.ENSEMBLE, comparison.FUSION}
+    folder, _ = table
+    record = read_results(folder)
+    assert record["experiment"] == "ltr debian_clir"
+    systems = [comparison.POPULARITY, comparison.ASSOCIATION, comparison.COMPOUNDS]
+    systems += [comparison.TFIDF, comparison.TRANSLATED, comparison.MEANS]
+    systems += ["text", "meta", "text+meta", comparison.ENSEMBLE, comparison.FUSION]
+    assert list(record["systems"]) == systems
     for system in record["systems"].values():
         assert set(system["test"]) == {"en-de 20", "en-de 40"}
         assert all(0 < cell["mean"] <= 1 for cell in system["test"].values())
     assert record["systems"]["text+meta"]["test"]["en-de 40"]["mean"] > 0.6
     tested = [(row["first"], row["second"]) for row in record["significance"]]
     assert tested == [pair for pair in comparison.TESTED for _ in range(2)]
-    seconds = record["seconds"]["en-de"]["text"][0]
-    assert seconds["words"] == 1.5
-    assert seconds["ranker"] > 0
-    assert str(command.runs) not in json.dumps(record)
+    seconds = record["seconds"]["en-de"]["text+meta"][0]
+    assert set(seconds) == {"words", "categories", "ranker"}
+    assert all(value > 0 for value in seconds.values())
+    assert str(folder) not in json.dumps(record)
 
 
+@needs_gensim
 @pytest.mark.slow
 def test_finished_runs_are_not_trained_again(table, monkeypatch):
-    command, record = table
-    monkeypatch.setattr(comparison, "load_collection", lambda *_: COLLECTION)
-    prepared = PreparedVectors(toy_vectors(), {})
-    monkeypatch.setattr(ltr_jax, "prepare_vectors", lambda *_: prepared)
+    folder, words = table
+    before = read_results(folder)
     monkeypatch.setattr(ltr_jax, "load", lambda _: pytest.fail("its rankings are there"))
-    again = comparison.run_table(command, "ltr toy", "Toy")
+    call(table_wikipedia.main, *words)
+    after = read_results(folder)
     for key in ("systems", "significance", "fusion_weights", "seconds"):
-        assert json.dumps(again[key]) == json.dumps(record[key])
+        assert after[key] == before[key]
 
 
-@pytest.mark.slow
-def test_a_table_of_nothing_is_refused(table):
+def test_a_table_of_nothing_is_refused():
+    command = comparison.Command(ltr_jax.PRESETS["smoke"], pairs=("en-de",), seeds=())
     with pytest.raises(InputError, match="no pair, features, seed or difficulty"):
-        comparison.run_table(dataclasses.replace(table[0], seeds=()), "ltr toy", "Toy")
+        comparison.run_table(command, "ltr toy", "Toy")
 
 
+@needs_gensim
 @pytest.mark.slow
 def test_reranking_of_what_tfidf_finds(table, tmp_path):
-    command = table[0]
-    path = command.runs / "debian_clir" / "en-de" / "text+meta" / "seed0"
+    folder, _ = table
+    path = folder / "runs" / "debian_clir" / "en-de" / "text+meta" / "seed0"
     # Each query translated as its own document says it: tf-idf then finds the document.
-    lines = []
-    for split in ("dev", "test"):
-        for query in COLLECTION.splits[split].query_ids:
-            text = COLLECTION.documents.texts[COLLECTION.documents.index[f"d{query[1:]}"]]
-            lines.append(f"{query}\t{text}\n")
+    collection = read_debian_folder(folder / "source", "de")
+    rows = {q: collection.documents.index[q] for s in ("dev", "test")
+            for q in collection.splits[s].query_ids}  # fmt: skip
+    texts = {query: collection.documents.texts[row] for query, row in rows.items()}
     translations = tmp_path / "translations.tsv"
-    translations.write_text("".join(lines))
-    options = rerank.Command((path,), n=(5, 10), translations=translations)
-    record = rerank.rerank(options, (path,), COLLECTION)
-    assert set(record["systems"]) == {"tf-idf", rerank.PLAIN, rerank.WEIGHTED}
-    cells = {name: system["test"]["en-de 10"]["mean"] for name, system in record["systems"].items()}
-    assert cells["tf-idf"] > 0.7
-    assert cells[rerank.WEIGHTED] >= min(cells["tf-idf"], cells[rerank.PLAIN])
-    assert len(record["model_weights"]) == 1
-    assert {row["first"] for row in record["significance"]} == {rerank.PLAIN, rerank.WEIGHTED}
+    translations.write_text("".join(f"{query}\t{text}\n" for query, text in texts.items()))
+    results = tmp_path / "rerank.json"
+    words = ("--runs", path, "--n", 10, "--translations", translations, "--split", "dev")
+    call(rerank.main, *words, "--data-dir", folder / "data", "--results", results)
+    record = json.loads(results.read_text())
+    found = {name: of["dev"]["en-de 10"]["mean"] for name, of in record["systems"].items()}
+
+    dev = hardest_irrelevant(collection, collection.splits["dev"], 10, split_words, texts)
+    tfidf = tfidf_ranking(collection, dev.candidates, split_words, texts)
+    sides = collection.queries, collection.documents
+    model = ltr_jax.load(path).rank_candidates(*sides, dev.candidates)
+    expected = {
+        weight: evaluate(qrels_of(dev), fuse([model, tfidf], [weight, 1 - weight]), (MEASURE,))
+        for weight in (0.0, *comparison.WEIGHTS, 1.0)
+    }
+    values = {weight: of.mean[MEASURE] for weight, of in expected.items()}
+    assert found["tf-idf"] == pytest.approx(values[0.0])
+    assert found["tf-idf"] > 0.7
+    assert found[rerank.PLAIN] == pytest.approx(values[1.0])
+    best = max(comparison.WEIGHTS, key=values.__getitem__)
+    assert record["model_weights"] == [best]
+    assert found[rerank.WEIGHTED] == pytest.approx(values[best])
+    tested = [(row["first"], row["second"]) for row in record["significance"]]
+    assert tested == list(rerank.TESTED)
+
+
+@needs_gensim
+@pytest.mark.slow
+def test_training_again_what_a_table_has_trained(table, capsys):
+    folder, _ = table
+    path = folder / "runs" / "debian_clir" / "en-de" / "text" / "seed0"
+    words = ("--preset", "smoke", "--pair", "en-de", "--data.folder", folder / "source", *SETTINGS)
+    words += ("--model.features", "text", "--run", path, "--data-dir", folder / "data")
+    call(train.main, *words)
+    printed = capsys.readouterr().out
+    assert "48 train, 8 dev, 8 test" in printed
+    assert "20 steps; best dev nDCG 0." in printed
+    assert (path / "plots" / "training.png").is_file()
+    answers = ltr_jax.load(path).rank("qtopic3", ["dtopic1", "dtopic3", "dtopic5"])
+    assert answers[0].position == 1
+
+
+@pytest.mark.slow
+def test_patents(tmp_path):
+    pytest.importorskip("gensim")
+    pytest.importorskip("sudachipy")
+    source = tmp_path / "source"
+    source.mkdir()
+    write_corpus(source)
+    more = {"dev.docs": "EP-7\tseven\n"}  # irrelevant to all
+    for name, line in {
+        "train.docs": "EP-1{0}\tplough {0}\n",
+        "train.queries": "JP-1{0}\tすき {0}\n",
+        "train.qrels": "JP-1{0}\tEP-1{0}\t3\n",
+    }.items():
+        more[name] = "".join(map(line.format, range(100, 115)))
+    for name, lines in more.items():
+        with (source / name).open("a", encoding="utf-8") as file:
+            file.write(lines)
+    write_marec(source / "marec")
+    words = ("--preset", "smoke", "--data.folder", source, "--features", "meta", "--seeds", 0)
+    words += ("--training.batch-size", 8, "--training.steps", 1)
+    words += ("--sampling.documents-per-query", 2, "--sampling.partly-relevant", 0)
+    words += ("--runs", tmp_path / "runs", "--data-dir", tmp_path / "data")
+    call(table_patents.main, *words, "--results", tmp_path / "results.json")
+    record = json.loads((tmp_path / "results.json").read_text())
+    assert record["experiment"] == "ltr boost_clir"
+    assert record["seconds"]["ja-en"]["meta"][0]["ranker"] > 0
+    assert comparison.FUSION not in record["systems"]
 
 
 def test_queries_are_translated_in_one_way(tmp_path):

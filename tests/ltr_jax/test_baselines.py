@@ -1,3 +1,4 @@
+import dataclasses
 import os
 from pathlib import Path
 
@@ -11,12 +12,14 @@ from ltr_jax.baselines import (
     popularity_ranking,
     rank_by,
     tfidf_ranking,
+    vector_ranking,
 )
 from ltr_jax.datasets.collection import DIFFICULTIES, Collection, Texts, Topics
 from ltr_jax.datasets.debian_folder import read_debian_folder
-from ltr_jax.evaluation import evaluate_levels
+from ltr_jax.evaluation import evaluate_levels, to_levels
 from ltr_jax.tokenizers import latin_compounds, split_words
 from retrieval_jax.errors import InputError
+from retrieval_jax.word_vectors import WordVectors
 
 REAL = (
     Path(os.environ.get("RETRIEVAL_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -91,6 +94,17 @@ def test_batches_of_queries_change_nothing(monkeypatch) -> None:
     assert rank_by(scores, collection, candidates) == whole
 
 
+def test_cosine_of_mean_vectors() -> None:
+    documents = WordVectors(("kde", "spiel"), np.array([[1, 0], [0, 2]], np.float32))
+    queries = WordVectors(("kde", "game"), np.array([[2, 0], [0, 2]], np.float32))
+    candidates = {"q0": ("d0", "d1", "d3"), "q2": ("d0",)}
+    ranking = vector_ranking(make_collection(), candidates, queries, documents)
+    # "a kde game" is (2, 2), "kde spiel" (1, 2), "kde kde bibliothek" (2, 0), "" and "nothing" 0.
+    expected = {"d0": 3 / np.sqrt(10), "d1": 1 / np.sqrt(2), "d3": 0.0}
+    assert ranking["q0"] == pytest.approx(expected, abs=1e-6)
+    assert ranking["q2"] == {"d0": 0.0}
+
+
 def test_popularity_counts_links_of_training_alone() -> None:
     ranking = popularity_ranking(make_collection(), {"q2": ("d0", "d1", "d2")})
     assert ranking == {"q2": {"d0": 0.0, "d1": 2.0, "d2": 1.0}}
@@ -127,20 +141,27 @@ def test_association_of_categories() -> None:
 
 def test_hardest_irrelevant_documents() -> None:
     collection = make_collection()
-    topics = hardest_irrelevant(collection, collection.splits["test"], 3)
+    split = dataclasses.replace(
+        collection.splits["test"], irrelevant={"q0": ("d3", "d4"), "q1": ("d3",), "q2": ("d0",)}
+    )
+    topics = hardest_irrelevant(collection, split, 3)
     # Of q0 d0 is relevant; d1 shares a word; others are equal, in their own order.
     assert topics.irrelevant["q0"] == ("d1", "d2", "d3")
     assert topics.irrelevant["q1"] == ("d0", "d3", "d4")
-    assert topics.qrels == collection.splits["test"].qrels
+    assert topics.qrels == split.qrels
     by_translation = hardest_irrelevant(
         collection,
-        collection.splits["test"],
+        split,
         1,
         texts={"q0": "anderes", "q1": "anderes", "q2": "gnome"},
     )
     assert by_translation.irrelevant == {"q0": ("d4",), "q1": ("d4",), "q2": ("d2",)}
     with pytest.raises(InputError, match="query 'q0' has 4"):
-        hardest_irrelevant(collection, collection.splits["test"], 5)
+        hardest_irrelevant(collection, split, 5)
+    # A document that no query of the split ranks is not found.
+    own = dataclasses.replace(split, irrelevant={"q0": ("d4",)})
+    assert own.pool == ("d0", "d1", "d2", "d4")
+    assert hardest_irrelevant(collection, own, 2).irrelevant["q1"] == ("d0", "d4")
 
 
 @needs_data
@@ -150,7 +171,8 @@ def test_tfidf_on_real_data(language) -> None:
     collection = read_debian_folder(REAL, language)
     topics = collection.splits["test"]
     ranking = tfidf_ranking(collection, topics.candidates, latin_compounds)
-    found = [of.mean["nDCG"] for of in evaluate_levels(ranking, topics, DIFFICULTIES).values()]
+    levels = evaluate_levels(to_levels(ranking, topics, DIFFICULTIES), topics)
+    found = [level.mean["nDCG"] for level in levels.values()]
     # Its words were split a little differently.
     np.testing.assert_allclose(found, TFIDF[language], atol=0.01)
 
@@ -159,6 +181,7 @@ def test_tfidf_on_real_data(language) -> None:
 def test_popularity_on_real_data() -> None:
     collection = read_debian_folder(REAL, "de")
     topics = collection.splits["test"]
-    found = evaluate_levels(popularity_ranking(collection, topics.candidates), topics, (40, 1000))
+    ranking = popularity_ranking(collection, topics.candidates)
+    found = evaluate_levels(to_levels(ranking, topics, (40, 1000)), topics)
     assert found[40].mean["nDCG"] == pytest.approx(0.483, abs=0.002)
     assert found[1000].mean["nDCG"] == pytest.approx(0.227, abs=0.002)

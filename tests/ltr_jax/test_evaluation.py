@@ -9,6 +9,7 @@ from ltr_jax.evaluation import (
     compare_cells,
     evaluate_levels,
     qrels_of,
+    to_levels,
     without_relevant,
 )
 from retrieval_jax.errors import InputError
@@ -25,7 +26,7 @@ def ranking(**scores):
 
 def test_ndcg_at_each_level() -> None:
     # n3 comes before both relevant documents, n5 between them.
-    levels = evaluate_levels(ranking(n3=9.0, n5=4.5), TOPICS, (2, 4, 6))
+    levels = evaluate_levels(to_levels(ranking(n3=9.0, n5=4.5), TOPICS, (2, 4, 6)), TOPICS)
     ideal = 2 + 1 / math.log2(3)
     expected = {
         2: 1.0,
@@ -37,7 +38,7 @@ def test_ndcg_at_each_level() -> None:
 
 
 def test_a_query_without_relevant_documents_counts_0() -> None:
-    levels = evaluate_levels(ranking(), TOPICS, (6,))
+    levels = evaluate_levels(to_levels(ranking(), TOPICS, (6,)), TOPICS)
     assert levels[6].per_query["b"]["nDCG"] == 0
     assert levels[6].mean["nDCG"] == 0.5
     assert qrels_of(TOPICS)["b"] == {}
@@ -45,7 +46,7 @@ def test_a_query_without_relevant_documents_counts_0() -> None:
 
 
 def test_levels_beyond_the_hardest_become_the_hardest() -> None:
-    assert set(evaluate_levels(ranking(), TOPICS, (2, 40, 1000))) == {2, 6}
+    assert set(to_levels(ranking(), TOPICS, (2, 40, 1000))) == {2, 6}
 
 
 def test_a_candidate_without_score() -> None:

@@ -10,7 +10,14 @@ import pytest
 
 from ltr_jax.config import PRESETS, ModelConfig
 from ltr_jax.data import feature_table
-from ltr_jax.model import DOCUMENT, QUERY, PooledConvolution, Ranker, init_params
+from ltr_jax.model import (
+    DOCUMENT,
+    QUERY,
+    SHARPNESS,
+    PooledConvolution,
+    Ranker,
+    init_params,
+)
 from retrieval_jax.packing import place
 from retrieval_jax.word_vectors import WordVectors
 
@@ -108,7 +115,7 @@ def test_the_split_first_layer_equals_a_perceptron_on_pairs(activation, layers):
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("interaction", ["sum", "product"])
+@pytest.mark.parametrize("interaction", ["sum", "product", "cosine"])
 def test_all_pairs_score_as_pairs_do(interaction, layers):
     model, params = toy_ranker(interaction=interaction, layers=layers, dropout=0.5)
     halves = encoded(model, params, QUERY, LISTS), encoded(model, params, DOCUMENT, LISTS[:4])
@@ -127,6 +134,42 @@ def test_all_pairs_score_as_pairs_do(interaction, layers):
             )
         )
         np.testing.assert_allclose(grid, pairs, atol=1e-5)
+
+
+def test_factors_of_a_cosine_have_length_1():
+    product, params = toy_ranker(interaction="product", layers=1)
+    halves = [encoded(product, params, side, LISTS) for side in (QUERY, DOCUMENT)]
+    factors = [np.tanh(half) / np.linalg.norm(np.tanh(half), axis=1, keepdims=True)
+               for half in halves]  # fmt: skip
+    output = jax.tree.map(np.asarray, params["output"])
+    expected = factors[0] * output["kernel"].T @ factors[1].T + output["bias"]
+    cosine = Ranker(dataclasses.replace(product.config, interaction="cosine"))
+    scores = cosine.apply({"params": params}, *halves, method=Ranker.score_all)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    nothing = jnp.zeros_like(halves[0])
+    scores = cosine.apply({"params": params}, nothing, halves[1], method=Ranker.score_all)
+    np.testing.assert_allclose(scores, np.full_like(expected, output["bias"][0]), atol=1e-6)
+
+
+def test_training_can_begin_with_the_similarity_of_mean_vectors():
+    changes = {"interaction": "cosine", "start": "similarity", "layers": 1, "features": "text"}
+    model = Ranker(dataclasses.replace(CONFIG, **changes))
+    params = jax.jit(lambda key: init_params(model, key, {"words": 5}))(jax.random.key(1))
+    # Small vectors: there tanh is the identity.
+    small = dataclasses.replace(WORDS, vectors=WORDS.vectors * 1e-3)
+    lists = LISTS[:2] + LISTS[3:]
+    texts = [packed(lists, 4, small)]
+    apply = jax.jit(functools.partial(model.apply, method=Ranker.encode), static_argnums=(1, 3))
+    halves = [apply({"params": params}, side, texts, len(lists)) for side in (QUERY, DOCUMENT)]
+    scores = model.apply({"params": params}, *halves, method=Ranker.score_all)
+    means = []
+    for names in lists:
+        known = [WORDS.vectors[WORDS.vocabulary[name]] for name in names if name in "abcdefgh"]
+        known += [np.zeros(5)] * (4 - len(known))
+        windows = [np.mean(known[i : i + 4], axis=0) for i in range(len(known) - 3)]
+        means.append(np.mean(windows, axis=0))
+    unit = means / np.linalg.norm(means, axis=1, keepdims=True)
+    np.testing.assert_allclose(scores, SHARPNESS * unit @ unit.T, atol=1e-3)
 
 
 def test_dropout_is_the_same_for_all_documents_of_a_query():

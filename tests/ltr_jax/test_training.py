@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ltr_jax
-from ltr_jax.evaluation import evaluate_levels
+from ltr_jax.evaluation import evaluate_levels, to_levels
 from ltr_jax.training import train_ranker
 from retrieval_jax.errors import InputError
 from retrieval_jax.logs import read_metrics
@@ -41,7 +41,8 @@ def test_the_loaded_ranker_has_the_measure_of_its_best_step(trained):
     run, result = trained
     dev = COLLECTION.splits["dev"]
     ranking = ltr_jax.load(run.path).rank_candidates(QUERIES, DOCUMENTS, dev.candidates)
-    assert evaluate_levels(ranking, dev, (40,))[40].mean == pytest.approx(result.best, abs=1e-6)
+    levels = evaluate_levels(to_levels(ranking, dev, (40,)), dev)
+    assert levels[40].mean == pytest.approx(result.best, abs=1e-6)
     # The same by raw strings, one query at a time.
     query = dev.query_ids[0]
     row, documents = QUERIES.index[query], dev.candidates[query]

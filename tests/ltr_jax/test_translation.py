@@ -6,9 +6,15 @@ import pytest
 from ltr_jax.baselines import tfidf_ranking
 from ltr_jax.datasets.collection import Collection, Texts, Topics
 from ltr_jax.datasets.debian_folder import read_debian_folder
-from ltr_jax.evaluation import evaluate_levels
+from ltr_jax.evaluation import evaluate_levels, to_levels
 from ltr_jax.tokenizers import tokenizer
-from ltr_jax.translation import learn_dictionary, read_dictionary, read_translations, translate
+from ltr_jax.translation import (
+    learn_dictionary,
+    read_dictionary,
+    read_translations,
+    translate,
+    translate_queries,
+)
 from retrieval_jax.errors import InputError
 
 REAL = (
@@ -78,15 +84,10 @@ def test_a_learned_dictionary_on_real_data() -> None:
     assert dictionary["library"][0] == "bibliothek"
     assert dictionary["game"][0] == "spiel"
     topics = collection.splits["dev"]
-    index = collection.queries.index
-    texts = {
-        query: translate(collection.queries.texts[index[query]], "en", dictionary)
-        for query in topics.query_ids
-    }
-    words = tokenizer("de")
-    found = [
-        evaluate_levels(tfidf_ranking(collection, topics.candidates, words, of), topics, (1000,))
-        for of in (texts, None)
+    texts = translate_queries(collection, topics.query_ids, dictionary)
+    rankings = [
+        tfidf_ranking(collection, topics.candidates, tokenizer("de"), of) for of in (texts, None)
     ]
+    found = [evaluate_levels(to_levels(of, topics, (1000,)), topics) for of in rankings]
     translated, plain = (levels[1000].mean["nDCG"] for levels in found)
     assert translated > plain + 0.05

@@ -1,0 +1,102 @@
+"""Evaluations of systems, cells and seeds as the means and tests of a record, and as a table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from experiments.records import summarise
+from ltr_jax.evaluation import MEASURE, compare_cells
+from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.significance import bootstrap_interval
+
+Seeds = Sequence[dict[int, Evaluation]]
+"""Of each seed, difficulty -> evaluation."""
+
+Cells = dict[str, dict[str, list[Evaluation]]]
+"""System -> "pair difficulty" -> evaluation of each seed."""
+
+
+def to_cells(pairs: Mapping[str, Mapping[str, Seeds]]) -> Cells:
+    """Brings pair -> system -> seeds -> difficulty into the order of a table."""
+    cells: Cells = {}
+    for pair, systems in pairs.items():
+        for name, seeds in systems.items():
+            for level in seeds[0]:
+                of_cell = [of_seed[level] for of_seed in seeds]
+                cells.setdefault(name, {})[f"{pair} {level}"] = of_cell
+    return cells
+
+
+def means_and_tests(cells: Cells, split: str, tested: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Means and tests of a table.
+
+    Args:
+        cells: evaluations.
+        split: what they were evaluated on.
+        tested: (better, worse) as expected; those that are not there are left out.
+
+    Returns:
+        "systems": name -> split -> cell -> mean and standard deviation over seeds; "significance":
+        a row for each tested pair and cell, Holm-corrected over the cells of the pair.
+    """
+    systems = {
+        name: {
+            split: {
+                cell: summarise(run.mean[MEASURE] for run in runs)
+                for cell, runs in of_system.items()
+            }
+        }
+        for name, of_system in cells.items()
+    }
+    rows = []
+    for first, second in tested:
+        if first not in cells or second not in cells:
+            continue
+        both = {cell: (runs, cells[first][cell]) for cell, runs in cells[second].items()}
+        for cell, comparison in compare_cells(both).items():
+            difference = _per_query(cells[first][cell]) - _per_query(cells[second][cell])
+            rows.append(
+                {
+                    "first": first,
+                    "second": second,
+                    "measure": cell,
+                    "difference": comparison.gain,
+                    "gains": list(comparison.gains),
+                    "interval_95": list(bootstrap_interval(difference)),
+                    "p": comparison.p_value,
+                    "p_holm": comparison.adjusted,
+                }
+            )
+    return {"systems": systems, "significance": rows}
+
+
+def _per_query(runs: Sequence[Evaluation]) -> np.ndarray:
+    """Mean over the runs of each query's value, `[queries]`."""
+    return np.mean([[row[MEASURE] for row in run.per_query.values()] for run in runs], axis=0)
+
+
+def print_table(record: Mapping[str, Any], title: str) -> None:
+    """Prints the means, a table for each pair, and the tests below."""
+    systems, split = record["systems"], record["split"]
+    console = Console()
+    pairs: dict[str, list[str]] = {}
+    for cell in next(iter(systems.values()))[split]:
+        pairs.setdefault(cell.partition(" ")[0], []).append(cell)
+    for cells in pairs.values():
+        table = Table(title=f"{title}: {MEASURE} on {split}")
+        table.add_column("system")
+        for cell in cells:
+            table.add_column(cell, justify="right")
+        for name, system in systems.items():
+            table.add_row(name, *(f"{system[split][cell]['mean']:.3f}" for cell in cells))
+        console.print(table)
+    for row in record["significance"]:
+        console.print(
+            f"{row['measure']}: {row['first']} - {row['second']} = {row['difference']:+.3f}"
+            f" (Holm-corrected p = {row['p_holm']:.4f})",
+            highlight=False,
+            soft_wrap=True,
+        )
