@@ -44,10 +44,10 @@ from retrieval_jax.runs import provenance_record
 from retrieval_jax.sharding import MeshConfig, Rules, make_mesh, shard_batch
 from retrieval_jax.train_step import Metrics, create_state, make_train_step, state_shapes
 
-# TFLOP/s of dense bfloat16 products, by what `device_kind` begins with (vendors' data sheets).
+# TFLOP/s of dense bfloat16 products, by the words `device_kind` begins with (vendors' data sheets).
 PEAKS = {
     "NVIDIA H200": 989.0,
-    "NVIDIA H100": 989.0,
+    "NVIDIA H100 80GB": 989.0,  # not the PCIe card
     "NVIDIA A100": 312.0,
     "NVIDIA L4": 121.0,
     "TPU v4": 275.0,
@@ -70,7 +70,7 @@ class Command:
         heads: attention heads.
         dtype: of BERT's computation.
         graphs: of a batch.
-        nodes: of a graph, on average.
+        nodes: of a graph.
         pairs: of the loss.
         dim: of the loss's vectors.
         blocks: sides of a tile of the loss.
@@ -252,7 +252,7 @@ def measure(command: Command) -> dict[str, Any]:
     """Everything, as one record."""
     started, sizes = time.perf_counter(), command.sizes
     kind = jax.devices()[0].device_kind
-    known = (peak for name, peak in PEAKS.items() if kind.startswith(name))
+    known = (peak for name, peak in PEAKS.items() if f"{kind} ".startswith(f"{name} "))
     peak = next(known, None) if command.peak_tflops is None else command.peak_tflops
     settings = dataclasses.asdict(dataclasses.replace(sizes, peak_tflops=peak, output=None))
     record: dict[str, Any] = {"benchmark": "device", "settings": settings}

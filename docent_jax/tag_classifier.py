@@ -157,20 +157,22 @@ class ClassifierTagTask(TagTask):
             are the pairs and then their negatives.
         """
         train_tags = self.split.train_tags
-        source = ShuffledBatches(np.zeros(len(self.pair_films), np.int32), batch_size, seed)
+        source = ShuffledBatches(
+            np.zeros(len(self.pair_films), np.int32), batch_size, seed, processes=1
+        )
         width = row_width(self.tags.lengths[train_tags])
 
         def rows_needed(tags: np.ndarray) -> int:
             return place(self.tags.lengths[train_tags[tags]], width).num_rows
 
-        usual = max(rows_needed(self._texts(source[i].reshape(-1), seed)[1]) for i in range(64))
+        usual = max(rows_needed(self._texts(source[i][0], seed)[1]) for i in range(64))
 
         def make_batch(parts: np.ndarray) -> Batch:
-            pairs = parts.reshape(-1)  # training is one process
+            pairs = parts[0]
             films, tags, labels = self._texts(pairs, seed)
             texts = train_tags[tags]
             placement = place(self.tags.lengths[texts], width)
-            num_rows = padded_rows(placement.num_rows, usual, jax.local_device_count())
+            num_rows = padded_rows(placement.num_rows, usual, jax.device_count())
             weights = np.ones(len(tags), np.float32)
             weights[: len(pairs)] = self.weights[pairs]
             # A film that has every tag has no negative: what was drawn for it does not count.

@@ -294,22 +294,22 @@ class SoftmaxTagTask(TagTask):
             `[pairs]`; `negatives` bool `[pairs, candidates]`; `weights` float32 `[pairs]`.
         """
         table, train_tags = self.tags, self.split.train_tags
-        source = ShuffledBatches(np.zeros(len(self.pair_films), np.int32), batch_size, seed)
+        source = ShuffledBatches(
+            np.zeros(len(self.pair_films), np.int32), batch_size, seed, processes=1
+        )
         width = row_width(table.lengths[train_tags])
 
         def rows_needed(candidates: np.ndarray) -> int:
             return place(table.lengths[train_tags[candidates]], width).num_rows
 
-        usual = max(
-            rows_needed(self._candidates(source[index].reshape(-1), seed)[0]) for index in range(64)
-        )
+        usual = max(rows_needed(self._candidates(source[index][0], seed)[0]) for index in range(64))
 
         def make_batch(parts: np.ndarray) -> Batch:
-            pairs = parts.reshape(-1)  # training is one process
+            pairs = parts[0]
             candidates, is_sampled = self._candidates(pairs, seed)
             texts = train_tags[candidates]
             placement = place(table.lengths[texts], width)
-            num_rows = padded_rows(placement.num_rows, usual, jax.local_device_count())
+            num_rows = padded_rows(placement.num_rows, usual, jax.device_count())
             films, tags = self.pair_films[pairs], self.pair_tags[pairs]
             return table.pack(texts, placement, (num_rows, width)) | {
                 "films": self.split.train_films[films].astype(np.int32),

@@ -180,6 +180,11 @@ def make_executor(command: Slurm) -> Any:
             "this machine submits no Slurm jobs: there is no srun",
             "Call it on a login node, or with --dry-run.",
         ) from error
+    if command.gpus_per_node and command.tasks_per_node not in (0, command.gpus_per_node):
+        raise InputError(
+            f"{command.tasks_per_node} tasks for {command.gpus_per_node} GPUs of a node",
+            "Leave --tasks-per-node out: under Slurm each process takes one GPU.",
+        )
     asked = {
         "job_name": command.name,
         "nodes": command.nodes,

@@ -16,6 +16,7 @@ from mathsim_jax.task import MaskedTask
 from mathsim_jax.vocabulary import extend_vocabulary, frequent_commands
 from retrieval_jax.bert import Pooling
 from retrieval_jax.checkpoints import restore_params
+from retrieval_jax.distributed import on_main
 from retrieval_jax.errors import InputError
 from retrieval_jax.fingerprints import content_fingerprint
 from retrieval_jax.masking import make_masking
@@ -107,8 +108,8 @@ def adapt(
     trained = train(make_task(params), config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))
     params.pop("mlm_head")
-    pooling = encoder_pooling(config.model)
-    sentence_encoder(encoder, params, pooling).save_pretrained(path / ENCODER)
+    adapted = sentence_encoder(encoder, params, encoder_pooling(config.model))
+    on_main(lambda: adapted.save_pretrained(path / ENCODER))
     return run, trained, path / ENCODER
 
 

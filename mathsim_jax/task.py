@@ -134,7 +134,7 @@ class PairTask:
         dev: pairs to choose the best step by, or None.
         objective: "cosine": `cosine_regression_loss`, the published one; "contrastive":
             `contrastive_loss_from_embeddings` of positives, both directions. Pairs of one group, or
-            with a text in common, are no negatives of each other.
+            with an equal first or an equal second text, are no negatives of each other.
         temperature: of the contrastive loss.
         chunking: of batches, for the contrastive loss; by default a batch is one chunk.
     """

@@ -79,6 +79,13 @@ def read_training_pairs(folder: Path) -> Pairs:
     return join_pairs([read_abstract_pairs(folder, split) for split in ("train", "dev")])
 
 
+def with_fields(config: FineTuningConfig, fields: dict[str, Any]) -> FineTuningConfig:
+    """The configuration of a candidate; chunks are for the contrastive loss alone."""
+    if fields["objective"] != "contrastive":
+        fields = fields | {"chunk_pairs": None}
+    return dataclasses.replace(config, **fields)
+
+
 def choose(command: Command, pairs: Pairs, folder: Path) -> dict[str, Any]:
     """Compares the candidates.
 
@@ -89,7 +96,7 @@ def choose(command: Command, pairs: Pairs, folder: Path) -> dict[str, Any]:
     encoder = load_encoder(command.config.model)
     scores = {"untouched": score_pairs(command.config, encoder, pairs, command.test_length)}
     for name, fields in CANDIDATES.items():
-        config = dataclasses.replace(command.config, **fields)
+        config = with_fields(command.config, fields)
         scores[name] = cross_validate(config, pairs, command.folds, folder, command.test_length)
     measures = {name: pair_measures(s[kept], pairs.labels[kept]) for name, s in scores.items()}
     for name, row in measures.items():
@@ -171,7 +178,7 @@ def main() -> None:
         text = json.dumps(record, indent=2) + "\n"
         (command.run / CHOICE).write_text(text, encoding="utf-8")
         print(f"chosen: {choice['chosen']}")
-        config = dataclasses.replace(config, **choice["fields"])
+        config = with_fields(config, choice["fields"])
     train_seeds(command, config, pairs, folder)
 
 

@@ -62,7 +62,10 @@ def end(processes, timeout=300):
 
 
 def wait_for_checkpoint(folder, step, processes):
+    deadline = time.monotonic() + 300
     while not (folder / "checkpoints" / str(step)).is_dir():
+        if time.monotonic() > deadline:
+            pytest.fail(f"no checkpoint: {end(processes, timeout=1)}")
         assert all(process.poll() is None for process in processes), end(processes)
         time.sleep(0.02)
 

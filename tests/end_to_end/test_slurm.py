@@ -3,6 +3,7 @@
 Needs root and Debian's slurm-wlm and munge; skipped without.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -89,10 +90,12 @@ def slurm(tmp_path_factory):
         wait_until(lambda: "idle" in ask(env, "sinfo", "-h", "-o", "%T"), 30)
         yield env
     finally:
+        ask(env, "scancel", "--user", "root", "--signal", "KILL")
         for name in reversed(DAEMONS):
             pid = folder / f"{name}.pid"
             if pid.is_file():
-                os.kill(int(pid.read_text()), signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid.read_text()), signal.SIGTERM)
 
 
 def ask(env, *command):
