@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from gcl_jax.datasets.parsing import ParsingOptions
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 
@@ -76,17 +77,20 @@ def main() -> None:
                 command.format,
                 command.column,
                 command.id_column,
-                command.processes,
-                command.seconds,
+                ParsingOptions(command.processes, command.seconds),
             )
         case Build(collection="wikipedia_formulas"):
             from gcl_jax.datasets import wikipedia_formulas
 
-            wikipedia_formulas.prepare(command.path, command.output, command.processes)
+            wikipedia_formulas.prepare(
+                command.path, command.output, ParsingOptions(command.processes)
+            )
         case Build(collection="ntcir12"):
             from gcl_jax.datasets import ntcir12_builders
 
-            ntcir12_builders.prepare(command.path, command.output, command.processes)
+            ntcir12_builders.prepare(
+                command.path, command.output, ParsingOptions(command.processes)
+            )
         case Build():
             from gcl_jax.datasets import ntcir12_builders
 

@@ -20,8 +20,29 @@ tree. Tangent-CFT and the published graphs have them, a `Tree` has not."""
 _ARRAYS = ("labels", "parents", "edges", "bounds")
 
 
+class TreeRows:
+    """Trees as rows of flat arrays: tree i has the rows `bounds[i]` to `bounds[i + 1]`."""
+
+    bounds: np.ndarray
+
+    def __len__(self) -> int:
+        """The number of trees."""
+        return len(self.bounds) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 `[trees]`, nodes of each."""
+        return np.diff(self.bounds)
+
+    def rows(self, trees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of some trees, one after another, and where each of them begins and ends."""
+        sizes = self.sizes[trees]
+        bounds = np.concatenate([[0], np.cumsum(sizes)])
+        return np.repeat(self.bounds[trees] - bounds[:-1], sizes) + np.arange(bounds[-1]), bounds
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Forest:
+class Forest(TreeRows):
     """Trees of one layout, one after another; tree i has the nodes `bounds[i]` to `bounds[i + 1]`.
 
     Attributes:
@@ -42,15 +63,6 @@ class Forest:
     parents: np.ndarray
     edges: np.ndarray
     bounds: np.ndarray
-
-    def __len__(self) -> int:
-        """The number of trees."""
-        return len(self.bounds) - 1
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """int64 `[trees]`, nodes of each."""
-        return np.diff(self.bounds)
 
     @functools.cached_property
     def tree_ids(self) -> np.ndarray:
@@ -74,10 +86,7 @@ class Forest:
 
     def subset(self, indices: Sequence[int] | np.ndarray) -> "Forest":
         """Some trees, in this order, with the whole vocabularies."""
-        indices = np.asarray(indices, np.int64)
-        sizes = self.sizes[indices]
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
-        nodes = np.repeat(self.bounds[indices] - bounds[:-1], sizes) + np.arange(bounds[-1])
+        nodes, bounds = self.rows(np.asarray(indices, np.int64))
         return dataclasses.replace(
             self,
             labels=self.labels[nodes],

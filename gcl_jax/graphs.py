@@ -7,6 +7,7 @@ children is a sum over sorted segments.
 """
 
 import dataclasses
+import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import jraph
 import numpy as np
 from flax import struct
 
-from gcl_jax.data import Forest
+from gcl_jax.data import Forest, TreeRows
 from gcl_jax.formulas.trees import split_label
 from retrieval_jax.errors import InputError
 
@@ -24,6 +25,10 @@ PADDING, MASK, UNKNOWN = 0, 1, 2
 """Ids without a symbol: of filler nodes and absent edges, of masked ones, of unknown ones."""
 
 RESERVED = ("", "<mask>", "<unknown>")
+
+UNKNOWN_LABELS = 1024
+"""Ids behind a vocabulary's labels that unknown ones share, by their hash: two formulas with the
+same unknown label have something in common, two with different ones nearly never."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +44,11 @@ class Vocabulary:
     types: tuple[str, ...]
     labels: tuple[str, ...]
     edges: tuple[str, ...]
+
+    @property
+    def label_ids(self) -> int:
+        """How many ids of labels there are, those of unknown ones included."""
+        return len(self.labels) + UNKNOWN_LABELS
 
     def label_types(self) -> np.ndarray:
         """The id of each label's type, int32 `[labels]`."""
@@ -67,7 +77,7 @@ def make_vocabulary(forests: Sequence[Forest], min_count: int = 1) -> Vocabulary
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class GraphTable:
+class GraphTable(TreeRows):
     """Trees as ids, one after another, the nodes of each level by level.
 
     Attributes:
@@ -86,20 +96,9 @@ class GraphTable:
     subtree_sizes: np.ndarray
     bounds: np.ndarray
 
-    def __len__(self) -> int:
-        """The number of trees."""
-        return len(self.bounds) - 1
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """int64 `[trees]`, nodes of each."""
-        return np.diff(self.bounds)
-
     def subset(self, trees: np.ndarray) -> "GraphTable":
         """Some trees, in this order."""
-        sizes = self.sizes[trees]
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
-        nodes = np.repeat(self.bounds[trees] - bounds[:-1], sizes) + np.arange(bounds[-1])
+        nodes, bounds = self.rows(trees)
         columns = {name: getattr(self, name)[nodes] for name in NODE_COLUMNS}
         return GraphTable(**columns, bounds=bounds)
 
@@ -112,7 +111,10 @@ def index_forest(forest: Forest, vocabulary: Vocabulary) -> GraphTable:
     label_ids = {name: index for index, name in enumerate(vocabulary.labels)}
     type_ids = {name: index for index, name in enumerate(vocabulary.types)}
     edge_ids = {name: index for index, name in enumerate(vocabulary.edges)} | {"": PADDING}
-    new_labels = [label_ids.get(label, UNKNOWN) for label in forest.vocabulary]
+    new_labels = [
+        label_ids.get(label, len(label_ids) + zlib.crc32(label.encode()) % UNKNOWN_LABELS)
+        for label in forest.vocabulary
+    ]
     new_types = [type_ids.get(split_label(label)[0], UNKNOWN) for label in forest.vocabulary]
     new_edges = [edge_ids.get(edge, UNKNOWN) for edge in forest.edge_vocabulary]
 
@@ -233,14 +235,11 @@ def pack(table: GraphTable, trees: np.ndarray, num_nodes: int) -> dict[str, np.n
     columns["parents"][:] = np.arange(num_nodes)
     columns["graphs"] = np.full((chunks, num_nodes), num_graphs, np.int32)
     for chunk, of_chunk in enumerate(trees):
-        sizes = table.sizes[of_chunk]
-        ends = np.cumsum(sizes)
-        total = int(ends[-1])
-        starts = np.repeat(ends - sizes, sizes)
-        nodes = np.repeat(table.bounds[of_chunk], sizes) + np.arange(total) - starts
+        nodes, bounds = table.rows(of_chunk)
+        sizes, total = np.diff(bounds), len(nodes)
         for name in NODE_COLUMNS:
             columns[name][chunk, :total] = getattr(table, name)[nodes]
-        columns["parents"][chunk, :total] += starts.astype(np.int32)
+        columns["parents"][chunk, :total] += np.repeat(bounds[:-1], sizes).astype(np.int32)
         columns["graphs"][chunk, :total] = np.repeat(np.arange(num_graphs), sizes)
     return columns
 
@@ -266,12 +265,15 @@ class PaddingBudget(NamedTuple):
         return 1 - sum(nodes) / sum(map(self.fit, nodes))
 
 
-def estimate_budget(nodes: Sequence[int], max_sizes: int = 4) -> PaddingBudget:
-    """The sizes that leave the fewest slots empty for a sample of batches.
+def estimate_budget(
+    nodes: Sequence[int], max_sizes: int = 4, allowed_waste: float = 0.02
+) -> PaddingBudget:
+    """As few sizes as waste little of a sample of batches, each where it wastes least.
 
     Args:
         nodes: of each batch of the sample.
-        max_sizes: how many sizes.
+        max_sizes: how many sizes at most: programs are compiled for each.
+        allowed_waste: share of empty slots with which no further size is added.
 
     Raises:
         InputError: an empty sample.
@@ -282,8 +284,8 @@ def estimate_budget(nodes: Sequence[int], max_sizes: int = 4) -> PaddingBudget:
     ends = np.flatnonzero(np.append(np.diff(wanted) > 0, True)) + 1  # counts up to each size
     sizes = wanted[ends - 1]
     # cost[j]: slots for the batches up to size j by the sizes chosen so far, the last being j.
-    cost, choices = sizes * ends, []
-    for _ in range(min(max_sizes, len(sizes)) - 1):
+    cost, choices, total = sizes * ends, [], sum(nodes)
+    while len(choices) < min(max_sizes, len(sizes)) - 1 and cost[-1] * (1 - allowed_waste) > total:
         # [i, j]: a size i before the last one j.
         through = cost[:, None] + sizes[None, :] * (ends[None, :] - ends[:, None])
         i, j = np.indices(through.shape)
@@ -317,13 +319,6 @@ def sum_by_graph(states: jax.Array, graphs: Graphs) -> jax.Array:
     present = jnp.where(graphs.alive[:, None], states, 0.0)
     sums = jraph.segment_sum(present, graphs.graphs, graphs.num_graphs + 1, indices_are_sorted=True)
     return sums[:-1]
-
-
-def max_by_graph(states: jax.Array, graphs: Graphs) -> jax.Array:
-    """Maxima of non-negative `[nodes, dim]` over living nodes, `[num_graphs, dim]`; 0 for none."""
-    present = jnp.where(graphs.alive[:, None], states, 0.0)
-    maxima = jraph.segment_max(present, graphs.graphs, graphs.num_graphs + 1, True)
-    return jnp.maximum(maxima[:-1], 0.0)
 
 
 def softmax_by_graph(logits: jax.Array, graphs: Graphs) -> jax.Array:

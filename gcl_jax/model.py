@@ -1,6 +1,6 @@
 """Encoders of formula graphs (flax.linen)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -14,7 +14,6 @@ from gcl_jax.graphs import (
     Vocabulary,
     from_children,
     from_parents,
-    max_by_graph,
     softmax_by_graph,
     sum_by_graph,
 )
@@ -25,27 +24,41 @@ LAYOUTS: dict[str, tuple[Layout, ...]] = {"slt": ("slt",), "opt": ("opt",), "bot
 FEATURES = "features"
 """Name of the tables of node features; fixed ones are frozen by it."""
 
-OUTPUT = "output"
+PLACES = 4
+"""Of a vector that each path is added to."""
+
+
+class Sizes(NamedTuple):
+    """How many symbols an encoder tells apart.
+
+    Attributes:
+        types: of nodes.
+        labels: of nodes.
+        edge_labels: labels of edges.
+        feature_dim: width of each table of node features, of `gin`.
+    """
+
+    types: int
+    labels: int
+    edge_labels: int
+    feature_dim: int
 
 
 class NodeFeatures(nn.Module):
     """Vectors of types and labels, looked up.
 
     Attributes:
-        types: number of types.
-        labels: number of labels.
-        dim: width of each table.
+        sizes: numbers of symbols, and the width of each table.
     """
 
-    types: int
-    labels: int
-    dim: int
+    sizes: Sizes
 
     def setup(self) -> None:
         """Makes the tables."""
         normal = nn.initializers.normal(1.0)
-        self.type_table = self.param("types", normal, (self.types, self.dim))
-        self.label_table = self.param("labels", normal, (self.labels, self.dim))
+        sizes = self.sizes
+        self.type_table = self.param("types", normal, (sizes.types, sizes.feature_dim))
+        self.label_table = self.param("labels", normal, (sizes.labels, sizes.feature_dim))
 
     def project(self, graphs: Graphs, type_kernel: jax.Array, label_kernel: jax.Array) -> jax.Array:
         """[type vector ; label vector] times a matrix, `[nodes, features]`.
@@ -58,12 +71,24 @@ class NodeFeatures(nn.Module):
             label_kernel: `[dim, features]`, lower half.
         """
         of_types = (self.type_table @ type_kernel)[graphs.types]
-        if self.labels <= len(graphs.labels):
+        if self.sizes.labels <= len(graphs.labels):
             return of_types + (self.label_table @ label_kernel)[graphs.labels]
         return of_types + self.label_table[graphs.labels] @ label_kernel
 
 
-class Gin(nn.Module):
+class GraphEncoder(nn.Module):
+    """What encoders have in common.
+
+    Attributes:
+        config: architecture.
+        sizes: numbers of symbols.
+    """
+
+    config: ModelConfig
+    sizes: Sizes
+
+
+class Gin(GraphEncoder):
     """Graph isomorphism network: layers of messages and perceptrons, each pooled.
 
     With `edges="none"` and no `direction` the published encoder, but for its norm; the order of the
@@ -71,35 +96,22 @@ class Gin(nn.Module):
 
     References:
         Xu et al., "How powerful are graph neural networks?", 2019, equation 4.1.
-
-    Attributes:
-        config: architecture.
-        types: number of types.
-        labels: number of labels.
-        edge_labels: number of edge labels.
-        feature_dim: width of each table of features.
     """
-
-    config: ModelConfig
-    types: int
-    labels: int
-    edge_labels: int
-    feature_dim: int
 
     @nn.compact
     def __call__(self, graphs: Graphs) -> jax.Array:
         """Vectors of graphs, float32 `[num_graphs, layers * hidden]`."""
         config, hidden = self.config, self.config.hidden
-        features = NodeFeatures(self.types, self.labels, self.feature_dim, name=FEATURES)
+        features, edge_labels = NodeFeatures(self.sizes, name=FEATURES), self.sizes.edge_labels
         # A product with one-hot rows, since the gradient of a product is a product.
-        edges = jax.nn.one_hot(graphs.edges, self.edge_labels)  # [nodes, edge labels]
+        edges = jax.nn.one_hot(graphs.edges, edge_labels)  # [nodes, edge labels]
         edges = jnp.where(graphs.has_edge[:, None], edges, 0.0)
         edges_below = from_children(edges, graphs) if config.edges == "sum" else edges
         states, pooled = None, []
         for layer in range(config.layers):
 
             def project(name: str, states: jax.Array | None = states) -> jax.Array:
-                rows = 2 * self.feature_dim if states is None else hidden
+                rows = 2 * self.sizes.feature_dim if states is None else hidden
                 kernel = self.param(name, nn.initializers.lecun_normal(), (rows, hidden))
                 if states is None:
                     return features.project(graphs, *jnp.split(kernel, 2))
@@ -107,7 +119,7 @@ class Gin(nn.Module):
 
             def edge_vectors(name: str, rows: jax.Array) -> jax.Array:
                 init = nn.initializers.normal(0.1 if config.edges == "scale" else 1.0)
-                return rows @ self.param(name, init, (self.edge_labels, hidden))
+                return rows @ self.param(name, init, (edge_labels, hidden))
 
             own = project(f"own_{layer}")  # [nodes, hidden]
             downward = project(f"down_{layer}") if config.direction else own
@@ -140,112 +152,102 @@ class Gin(nn.Module):
         return sum_by_graph(states * softmax_by_graph(logits, graphs)[:, None], graphs)
 
 
-class Paths(nn.Module):
-    """A formula as the set of its paths, each hashed into few dimensions by learned vectors.
+class Paths(GraphEncoder):
+    """A formula as the set of its paths: each is hashed, weighed and added up.
 
-    A path is its two ends and the edges between. The vector of a path of `k` edges is the product,
-    dimension by dimension, of the lower end's vector, the upper end's, rotated by `k`, and the
-    edges', each rotated by its place (binding by products, as in Plate's holographic reduced
-    representations, 1995). A dense layer with a negative bias makes it sparse, and the maximum over
-    nodes makes a set of it: a path that occurs ten times counts once, and similar symbols share
-    dimensions.
-
-    Attributes:
-        config: architecture.
-        types: number of types.
-        labels: number of labels.
-        edge_labels: number of edge labels.
-        feature_dim: width of each table of features.
+    A path is its two ends and the edges between, once with the ends' labels and once with their
+    types alone. By its hash it is added, with random signs, to a few places of the vector, so that
+    the inner product of two vectors estimates how much the sets share (sparse random projection:
+    Weinberger et al., "Feature hashing for large scale multitask learning", 2009). A path that
+    occurs ten times counts once. What is learned is how much a path weighs: the product of the
+    weights of its length, its ends and its edges.
     """
-
-    config: ModelConfig
-    types: int
-    labels: int
-    edge_labels: int
-    feature_dim: int
 
     @nn.compact
     def __call__(self, graphs: Graphs) -> jax.Array:
-        """Vectors of graphs, float32 `[num_graphs, (depth + 1) * dim]`, not negative."""
-        config = self.config
-        features = NodeFeatures(self.types, self.labels, self.feature_dim, name=FEATURES)
-        shape = (2 * self.feature_dim, config.hidden)
-        lower_end, ancestor = (
-            features.project(graphs, *jnp.split(self.param(name, _end_kernel, shape), 2))
-            for name in ("lower_end", "upper_end")
+        """Vectors of graphs, float32 `[num_graphs, dim]`."""
+        zeros = nn.initializers.zeros
+        type_gates = self.param("types", zeros, (self.sizes.types,))[graphs.types]
+        label_gates = self.param("labels", zeros, (self.sizes.labels,))[graphs.labels]
+        edge_gates = self.param("edges", zeros, (self.sizes.edge_labels,))[graphs.edges]
+        kinds = (graphs.labels, type_gates + label_gates), (graphs.types, type_gates)
+        weights = self.param("lengths", _length_weights, (len(kinds), self.config.depth + 1))
+        hashes, logs, exists = [], [], []
+        for kind, (ids, gates) in enumerate(kinds):
+            ids = ids.astype(jnp.uint32)
+            # Of each node's ancestor and the way from there: hash, weight, and whether it exists.
+            above = _mix(jnp.uint32(2 * self.config.salt + kind), ids)
+            way, here = gates, graphs.alive
+            for length in range(self.config.depth + 1):
+                if length:
+                    above = _mix(above[graphs.parents], graphs.edges.astype(jnp.uint32))
+                    way = way[graphs.parents] + edge_gates
+                    here = graphs.has_edge & here[graphs.parents]
+                hashes.append(_mix(above, ids))
+                logs.append(weights[kind, length] + (way + gates if length else gates))
+                exists.append(here)
+        of_graphs = jnp.tile(graphs.graphs, len(hashes))
+        of_graphs = jnp.where(jnp.concatenate(exists), of_graphs, graphs.num_graphs)
+        return self._sketch(
+            jnp.concatenate(hashes), jnp.concatenate(logs), of_graphs, graphs.num_graphs
         )
-        edge_table = self.param(
-            "edges", nn.initializers.normal(1.0), (self.edge_labels, config.hidden)
-        )
-        edges = jax.nn.one_hot(graphs.edges, self.edge_labels) @ edge_table  # [nodes, hidden]
-        exists, parts = graphs.alive, []
-        for length in range(config.depth + 1):
-            path = lower_end
-            if length:
-                ancestor = jnp.roll(from_parents(ancestor, graphs), 1, axis=1) * edges
-                exists = graphs.has_edge & exists[graphs.parents]
-                path = lower_end * ancestor
-            path = path * jax.lax.rsqrt(jnp.mean(jnp.square(path), axis=1, keepdims=True) + 1e-6)
-            code = nn.Dense(
-                config.dim,
-                bias_init=nn.initializers.constant(-config.threshold),
-                name=f"code_{length}",
-            )(path)
-            code = jnp.where(exists[:, None], nn.relu(code), 0.0)  # [nodes, dim]
-            weight = self.param(f"weight_{length}", _part_weight(length), ())
-            parts.append(weight * max_by_graph(code, graphs))
-        return jnp.concatenate(parts, axis=1)
+
+    def _sketch(
+        self, hashes: jax.Array, logs: jax.Array, graphs: jax.Array, num_graphs: int
+    ) -> jax.Array:
+        """Adds distinct paths up, float32 `[num_graphs, dim]`.
+
+        Args:
+            hashes: uint32 `[paths]`.
+            logs: float32 `[paths]`, logarithms of the weights.
+            graphs: int32 `[paths]`, of which graph; `num_graphs` where there is no such path.
+            num_graphs: how many.
+        """
+        graphs, hashes, order = jax.lax.sort((graphs, hashes, jnp.arange(len(hashes))), num_keys=2)
+        again = (graphs[1:] == graphs[:-1]) & (hashes[1:] == hashes[:-1])
+        counts = jnp.concatenate([jnp.ones(1, bool), ~again]) & (graphs < num_graphs)
+        weights = jnp.where(counts, jnp.exp(logs[order]), 0.0) / np.sqrt(PLACES)
+        dim = self.config.dim
+        vectors = jnp.zeros((num_graphs + 1) * dim)
+        for place in range(PLACES):
+            drawn = _mix(hashes, jnp.uint32(place))
+            signed = jnp.where(drawn >> 31, -weights, weights)
+            vectors = vectors.at[graphs * dim + (drawn % dim).astype(jnp.int32)].add(signed)
+        return vectors.reshape(num_graphs + 1, dim)[:-1]
 
 
-def _end_kernel(rng: jax.Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> jax.Array:
-    """Types make a third of an end's vector, labels two."""
-    kernel = jax.random.normal(rng, shape, dtype) / np.sqrt(shape[0] / 2)
-    return kernel * jnp.repeat(jnp.sqrt(jnp.array([1 / 3, 2 / 3])), shape[0] // 2)[:, None]
+def _mix(first: jax.Array, second: jax.Array) -> jax.Array:
+    """A hash of two uint32 numbers (the last steps of MurmurHash3)."""
+    mixed = first * jnp.uint32(0x9E3779B1) + second
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
+    return mixed ^ (mixed >> 16)
 
 
-def _part_weight(length: int) -> nn.initializers.Initializer:
-    """Single symbols say less than paths."""
-    return nn.initializers.constant(1.0 if length else 0.5)
+def _length_weights(rng: jax.Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> jax.Array:
+    """Logarithms of weights: symbols say less than paths, types a little less than labels."""
+    del rng
+    weights = jnp.zeros(shape, dtype).at[:, 0].set(np.log(0.5))
+    return weights.at[1].add(np.log(0.7) / 2)
 
 
-class FormulaEncoder(nn.Module):
-    """An encoder for each layout.
-
-    Attributes:
-        config: architecture.
-        types: number of types.
-        labels: number of labels.
-        edge_labels: number of edge labels.
-        feature_dim: width of each table of features.
-    """
-
-    config: ModelConfig
-    types: int
-    labels: int
-    edge_labels: int
-    feature_dim: int
+class FormulaEncoder(GraphEncoder):
+    """An encoder for each layout."""
 
     @nn.compact
     def __call__(self, graphs: dict[str, Graphs]) -> dict[str, jax.Array]:
         """Vectors of each layout, float32 `[num_graphs, dim]`, of any length."""
         encoder = {"gin": Gin, "paths": Paths}[self.config.encoder]
-        sizes = (self.types, self.labels, self.edge_labels, self.feature_dim)
-        vectors = {
-            layout: encoder(self.config, *sizes, name=layout)(graphs[layout])
-            for layout in LAYOUTS[self.config.layout]
-        }
-        if self.config.output is None:
-            return vectors
         return {
-            layout: nn.Dense(self.config.output, use_bias=False, name=f"{layout}_{OUTPUT}")(wide)
-            for layout, wide in vectors.items()
+            layout: encoder(self.config, self.sizes, name=layout)(graphs[layout])
+            for layout in LAYOUTS[self.config.layout]
         }
 
 
 def make_encoder(config: ModelConfig, vocabulary: Vocabulary, feature_dim: int) -> FormulaEncoder:
     """The encoder of a configuration; `feature_dim` is that of fastText, or `hidden`."""
-    sizes = len(vocabulary.types), len(vocabulary.labels), len(vocabulary.edges)
-    return FormulaEncoder(config, *sizes, feature_dim)
+    sizes = len(vocabulary.types), vocabulary.label_ids, len(vocabulary.edges)
+    return FormulaEncoder(config, Sizes(*sizes, feature_dim))
 
 
 def init_params(encoder: FormulaEncoder, rng: jax.Array) -> Params:

@@ -5,21 +5,21 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from gcl_jax.config import Config
 from gcl_jax.data import Formulas, sample
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
-from gcl_jax.encoding import Tables, encode_tables, index_formulas, jit_encoder
+from gcl_jax.encoding import Tables, index_formulas
 from gcl_jax.evaluation import evaluate_ranking, rank
 from gcl_jax.formulas.trees import split_label
-from gcl_jax.graphs import RESERVED, Vocabulary, equal_ids, make_vocabulary
-from gcl_jax.model import FEATURES, LAYOUTS, OUTPUT, FormulaEncoder, init_params, make_encoder
+from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS, Vocabulary, equal_ids, make_vocabulary
+from gcl_jax.model import FEATURES, LAYOUTS, make_encoder
 from gcl_jax.task import ContrastTask, DevSet
 from retrieval_jax.config import to_dict
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name
+from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
 from retrieval_jax.runs import RunFolder, create_run
 from retrieval_jax.sharding import DATA, make_mesh
@@ -27,8 +27,6 @@ from retrieval_jax.training import Trained, train
 
 PACKAGE = "gcl_jax"
 VOCABULARY = "vocabulary.json"
-PRINCIPAL_FORMULAS = 2000
-"""How many formulas the principal components are those of."""
 
 Features = Mapping[str, Mapping[str, np.ndarray]]
 """Fixed node features of each layout: `types` `[types, dim]`, `labels` `[labels, dim]`."""
@@ -88,8 +86,12 @@ def fasttext_features(formulas: Formulas, vocabulary: Vocabulary, config: Config
             "types": embeddings.types.lookup(vocabulary.types[reserved:]),
             "labels": embeddings.values.lookup(values),
         }
+    behind = {"types": 0, "labels": UNKNOWN_LABELS}
     return {
-        layout: {name: np.pad(table, ((reserved, 0), (0, 0))) for name, table in of_layout.items()}
+        layout: {
+            name: np.pad(table, ((reserved, behind[name]), (0, 0)))
+            for name, table in of_layout.items()
+        }
         for layout, of_layout in features.items()
     }
 
@@ -112,39 +114,25 @@ def dev_set(judged: JudgedFormulas, vocabulary: Vocabulary, config: Config) -> D
     )
 
 
-def start_params(
-    encoder: FormulaEncoder, tables: Tables, features: Features | None, seed: int
-) -> Params:
-    """Parameters that are not random at the start.
-
-    Fixed features, brought to unit variance; and the last product, the principal components (about
-    zero, not the mean, so that inner products are kept) of what the untrained encoder gives for
-    some training formulas.
-    """
-    config = encoder.config
+def start_params(features: Features) -> Params:
+    """Fixed features, brought to unit variance, as parameters to start from."""
     start: Params = {}
-    for layout, tables_ in ({} if features is None else features).items():
-        scaled = {name: table / max(float(table.std()), 1e-6) for name, table in tables_.items()}
+    for layout, tables in features.items():
+        scaled = {name: table / max(float(table.std()), 1e-6) for name, table in tables.items()}
         start[layout] = {FEATURES: scaled}
-    if config.output is None:
-        return start
-    plain = encoder.clone(config=dataclasses.replace(config, output=None))
-    params = init_params(plain, jax.random.key(seed))
-    for layout, given in start.items():
-        params[layout] |= given
-    count = min(PRINCIPAL_FORMULAS, len(next(iter(tables.values()))))
-    chosen = np.random.default_rng(seed).permutation(len(next(iter(tables.values()))))[:count]
-    some = {name: table.subset(chosen) for name, table in tables.items()}
-    for layout, vectors in encode_tables(jit_encoder(plain), params, some).items():
-        unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
-        _, axes = np.linalg.eigh(unit.T @ unit)
-        kernel = np.zeros((unit.shape[1], config.output), np.float32)
-        best = axes[:, ::-1][:, : config.output]
-        kernel[:, : best.shape[1]] = best
-        # The encoder below must be the one that the components are those of.
-        start[layout] = params[layout]
-        start[f"{layout}_{OUTPUT}"] = {"kernel": kernel}
     return start
+
+
+def optimizer_of(config: Config) -> OptimizerConfig:
+    """The optimizer, with what the model's settings say of rates and frozen tables."""
+    optimizer = config.training.optimizer
+    if config.model.features == "fasttext":
+        frozen = tuple(dict.fromkeys((*optimizer.frozen, f"/{FEATURES}/")))
+        optimizer = dataclasses.replace(optimizer, frozen=frozen)
+    if config.contrast.slt_rate != 1 and "slt" in LAYOUTS[config.model.layout]:
+        scaled = (*optimizer.scaled, ("^slt/", config.contrast.slt_rate))
+        optimizer = dataclasses.replace(optimizer, scaled=scaled)
+    return optimizer
 
 
 def fingerprint(tables: Tables, vocabulary: Vocabulary) -> str:
@@ -184,22 +172,18 @@ def pretrain(
     chosen = choose_formulas(formulas, config)
     vocabulary = model_vocabulary(chosen, config)
     is_fixed = config.model.features == "fasttext"
-    features = fasttext_features(chosen, vocabulary, config) if is_fixed else None
+    features = fasttext_features(chosen, vocabulary, config) if is_fixed else {}
     dim = config.embeddings.dim if is_fixed else config.model.hidden
     encoder = make_encoder(config.model, vocabulary, dim)
     tables = index_formulas(chosen, vocabulary, config.model.layout, config.data)
-    training = config.training
-    if is_fixed:
-        frozen = tuple(dict.fromkeys((*training.optimizer.frozen, f"/{FEATURES}/")))
-        optimizer = dataclasses.replace(training.optimizer, frozen=frozen)
-        training = dataclasses.replace(training, optimizer=optimizer)
+    training = dataclasses.replace(config.training, optimizer=optimizer_of(config))
     mesh = make_mesh(training.mesh)
     task = ContrastTask(
         encoder,
         tables,
         vocabulary,
         config,
-        functools.partial(start_params, encoder, tables, features, training.seed),
+        functools.partial(start_params, features),
         None if judged is None else dev_set(judged, vocabulary, config),
         mesh.shape[DATA],
     )

@@ -159,12 +159,14 @@ class ContrastTask:
             `graphs.pack` as `layout/column` `[chunks, nodes]`.
         """
         sizes = {name: table.sizes for name, table in self.tables.items()}
-        source = ShuffledBatches(np.sum(list(sizes.values()), axis=0), batch_size, seed)
+        source = ShuffledBatches(
+            np.sum(list(sizes.values()), axis=0), batch_size, seed, processes=1
+        )
         chunks = chunk_count(batch_size, self.config.contrast.chunk_graphs, self.lanes)
 
         def arrange(parts: np.ndarray) -> np.ndarray:
             # By size, back and forth, so that no chunk gets the larger one of every pair.
-            rows = parts.reshape(-1, chunks).copy()  # training is one process
+            rows = parts[0].reshape(-1, chunks).copy()
             rows[1::2] = rows[1::2, ::-1]
             return rows.T  # [chunks, graphs]
 

@@ -15,7 +15,7 @@ even-numbered topics, and at the intervals.
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from experiments.records import differences, mean_and_sd, summarise, write_record
 from gcl_jax.baselines import Overlap, both_overlap_scores, overlap_scores
 from gcl_jax.data import Formulas, sample
 from gcl_jax.datasets import wikipedia_formulas
-from gcl_jax.datasets.builders import fingerprint, read_formulas
+from gcl_jax.datasets.builders import read_formulas
 from gcl_jax.datasets.ntcir12 import (
     CODES,
     GRAPHS,
@@ -42,15 +43,20 @@ from gcl_jax.datasets.ntcir12 import (
 from gcl_jax.evaluation import MEASURES, POOLS, TOPICS, Pool, Topics, evaluate_ranking, rank
 from gcl_jax.tangent_cft import TangentCft, TangentCftConfig, load_tangent_cft, train_tangent_cft
 from retrieval_jax.config import to_dict
+from retrieval_jax.encoding import unit_length
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.rankings import Ranking
 from retrieval_jax.runs import provenance_record
-from retrieval_jax.significance import bootstrap_interval, holm, paired_randomisation
+from retrieval_jax.significance import bootstrap_interval
 from retrieval_jax.text_files import require_file
 
 EDGE_DICE = "edge Dice, SLT + OPT"
+PATH_DICE = "path Dice, up to 3 edges"
+PATH_DICE_SLT, PATH_DICE_OPT = f"{PATH_DICE}, SLT", f"{PATH_DICE}, OPT"
+QUERY_WEIGHTED = "query-weighted paths, up to 4 edges"
 TANGENT_CFT = "Tangent-CFT, ours"
 PEERS = {
     "graphcl_slt_bs2048": "GraphCL, SLT (published run)",
@@ -99,26 +105,30 @@ def main() -> None:
     trained_on = None
     if command.formulas is not None or command.model is not None:
         model, trained_on = tangent_cft(command)
-        vectors = (model.encode(formulas) for formulas in (judged.queries, judged.formulas))
-        queries, documents = map(unit, vectors)
-        rankings[TANGENT_CFT] = rank(judged, queries @ documents.T)
-    results = {name: evaluate_all(judged, ranking) for name, ranking in rankings.items()}
+        rankings[TANGENT_CFT] = tangent_cft_ranking(model, judged)
+    results = {name: [evaluate_all(judged, ranking)] for name, ranking in rankings.items()}
     names = (GRAPHS, QUERIES, CODES, QRELS, RUNS)
     record = {
         "experiment": "gcl formula retrieval baselines",
-        "data": f"NTCIR-12 formula browsing, {len(judged.qrels)} topics, "
-        f"{len(judged.formulas):,} formulas ({int(judged.in_small_pool.sum()):,} in the small "
-        "pool)",
+        "data": data_summary(judged),
         "counts": {**judged.counts, **counts},
         "tangent_cft": trained_on,
-        "provenance": provenance_record(fingerprint(folder / name for name in names)),
+        "provenance": provenance_record(files_fingerprint(folder / name for name in names)),
         "systems": {name: summary(of) for name, of in results.items()},
-        "significance": significance(results),
+        "significance": significance(
+            results, [(name, EDGE_DICE) for name in results if name != EDGE_DICE], "even"
+        ),
     }
     print_tables(record)
-    if command.results is not None:
-        command.results.parent.mkdir(parents=True, exist_ok=True)
-        command.results.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    write_record(command.results, record)
+
+
+def data_summary(judged: JudgedFormulas) -> str:
+    """The judged formulas in words."""
+    return (
+        f"NTCIR-12 formula browsing, {len(judged.qrels)} topics, {len(judged.formulas):,} formulas"
+        f" ({int(judged.in_small_pool.sum()):,} in the small pool)"
+    )
 
 
 def overlaps(judged: JudgedFormulas) -> dict[str, np.ndarray]:
@@ -132,11 +142,13 @@ def overlaps(judged: JudgedFormulas) -> dict[str, np.ndarray]:
         "edge Dice, SLT": overlap_scores(queries.slt, documents.slt, Overlap()),
         "edge Dice, OPT": overlap_scores(queries.opt, documents.opt, Overlap()),
         EDGE_DICE: both(Overlap()),
+        PATH_DICE_SLT: overlap_scores(queries.slt, documents.slt, Overlap(path_length=3)),
+        PATH_DICE_OPT: overlap_scores(queries.opt, documents.opt, Overlap(path_length=3)),
         "edge Dice, types only": both(Overlap(types_only=True)),
-        "path Dice, up to 3 edges": both(Overlap(path_length=3)),
+        PATH_DICE: both(Overlap(path_length=3)),
         "path Dice, up to 4 edges, + half of types only": both(Overlap(path_length=4))
         + both(Overlap(path_length=4, types_only=True)) / 2,
-        "query-weighted paths, up to 4 edges": both(Overlap(path_length=4, query_weight=0.8)),
+        QUERY_WEIGHTED: both(Overlap(path_length=4, query_weight=0.8)),
     }
 
 
@@ -159,7 +171,7 @@ def tangent_cft(command: Command) -> tuple[TangentCft, dict[str, Any]]:
     described = {"sample": command.sample, "config": to_dict(command.tangent_cft)}
     if command.formulas is not None:
         path = require_file(command.formulas, "Give Wikipedia's formulas.")
-        described["fingerprint"] = fingerprint([path])
+        described["fingerprint"] = files_fingerprint([path])
     note = None if command.model is None else command.model / "trained_on.json"
     if command.model is not None and note is not None and note.is_file():
         before = json.loads(note.read_text(encoding="utf-8"))
@@ -186,14 +198,16 @@ def tangent_cft(command: Command) -> tuple[TangentCft, dict[str, Any]]:
     return model, described
 
 
+def tangent_cft_ranking(model: TangentCft, judged: JudgedFormulas) -> Ranking:
+    """The judged formulas by cosine."""
+    vectors = (model.encode(formulas) for formulas in (judged.queries, judged.formulas))
+    queries, documents = map(unit_length, vectors)
+    return rank(judged, queries @ documents.T)
+
+
 def wikipedia_formulas_of(path: Path, data_dir: Path) -> Formulas:
     """Wikipedia's formulas, parsed or found."""
     return read_formulas(wikipedia_formulas.prepare(path, data_dir))
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Vectors of length 1; zeros stay."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def evaluate_all(judged: JudgedFormulas, ranking: Ranking) -> Results:
@@ -204,46 +218,44 @@ def evaluate_all(judged: JudgedFormulas, ranking: Ranking) -> Results:
     }
 
 
-def summary(results: Results) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """Pool -> topics -> measure -> mean and 95 % bootstrap interval over topics."""
+def summary(runs: Sequence[Results]) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+    """What runs of one system reach: pool -> topics -> measure -> value.
 
-    def cell(evaluation: Evaluation, measure: str) -> dict[str, Any]:
-        values = [row[measure] for row in evaluation.per_query.values()]
-        return {"mean": evaluation.mean[measure], "interval_95": bootstrap_interval(values)}
+    A value is the mean and standard deviation over runs, and a 95 % bootstrap interval over topics
+    of the mean over runs.
+    """
+
+    def cell(pool: Pool, topics: Topics, measure: str) -> dict[str, Any]:
+        of_runs = summarise(run[pool][topics].mean[measure] for run in runs)
+        interval = bootstrap_interval(per_topic(runs, pool, topics, measure))
+        return {**of_runs, "interval_95": list(interval)}
 
     return {
         pool: {
-            topics: {measure: cell(evaluation, measure) for measure in MEASURES}
-            for topics, evaluation in of_pool.items()
+            topics: {measure: cell(pool, topics, measure) for measure in MEASURES}
+            for topics in TOPICS
         }
-        for pool, of_pool in results.items()
+        for pool in POOLS
     }
 
 
-def significance(results: Mapping[str, Results]) -> list[dict[str, Any]]:
-    """Every system against edge Dice on even topics, full pool: paired, Holm-corrected."""
+def per_topic(runs: Sequence[Results], pool: Pool, topics: Topics, measure: str) -> np.ndarray:
+    """A measure of each topic, the mean over runs, `[topics]`."""
+    found = [run[pool][topics].per_query for run in runs]
+    return np.mean([[of[topic][measure] for topic in sorted(of)] for of in found], axis=0)
+
+
+def significance(
+    runs: Mapping[str, Sequence[Results]], pairs: Sequence[tuple[str, str]], topics: Topics
+) -> list[dict[str, Any]]:
+    """Paired tests of systems, a row a pair and measure, over all judged formulas.
+
+    Holm-corrected over the pairs of a measure.
+    """
     rows = []
     for measure in MEASURES:
-
-        def values(name: str, measure: str = measure) -> np.ndarray:
-            per_query = results[name]["all"]["even"].per_query
-            return np.array([per_query[topic][measure] for topic in sorted(per_query)])
-
-        others = [name for name in results if name != EDGE_DICE]
-        p_values = holm([paired_randomisation(values(n), values(EDGE_DICE)) for n in others])
-        for name, p_value in zip(others, p_values, strict=True):
-            difference = values(name) - values(EDGE_DICE)
-            rows.append(
-                {
-                    "first": name,
-                    "second": EDGE_DICE,
-                    "topics": "even",
-                    "measure": measure,
-                    "difference": float(difference.mean()),
-                    "interval_95": bootstrap_interval(difference),
-                    "p_holm": p_value,
-                }
-            )
+        values = {name: per_topic(of, "all", topics, measure) for name, of in runs.items()}
+        rows += [{**row, "topics": topics} for row in differences(values, pairs, measure)]
     return rows
 
 
@@ -262,7 +274,7 @@ def print_tables(record: Mapping[str, Any]) -> None:
 
 
 def _cell(values: Mapping[str, Mapping[str, Any]]) -> str:
-    means = "/".join(f"{values[measure]['mean']:.3f}" for measure in MEASURES)
+    means = "/".join(mean_and_sd(values[measure]) for measure in MEASURES)
     intervals = (values[measure]["interval_95"] for measure in MEASURES)
     return f"{means}\n{'/'.join(f'{low:.2f}-{high:.2f}' for low, high in intervals)}"
 

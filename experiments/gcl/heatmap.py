@@ -3,9 +3,9 @@
 COMMAND   python -m experiments.gcl.heatmap --output runs/heatmap
           the paper's grid: --preset paper --formulas-used 400000 --epochs 50 --seeds 5
           --batch-sizes 256 512 1024 2048 4096 8192
-TIME      72 cells of about a minute
-HARDWARE  2 CPU cores; the paper's grid: an accelerator
-SCORE     results.json, heatmap_slt.png, heatmap_opt.png in --output
+TIME      72 cells of about half a minute
+HARDWARE  1 CPU core; the paper's grid: an accelerator
+SCORE     results.json, heatmap_slt.png, heatmap_opt.png in --output; --results keeps a copy
 
 A cell is a training run of its own with one augmentation, batch size, layout and seed; all see the
 same number of formulas. Finished cells are kept, so an interrupted sweep goes on where it stopped.
@@ -16,32 +16,32 @@ chosen, so that all topics may be shown.
 import dataclasses
 import itertools
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
-import matplotlib.figure
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 import gcl_jax
-from experiments.gcl.train import training_formulas
+from experiments.gcl.baselines import data_summary
+from experiments.gcl.train import Sources
+from experiments.records import make_record, mean_and_sd, summarise_measures, write_record
 from gcl_jax.augmentations import Augmentation
 from gcl_jax.config import PRESETS, Config
 from gcl_jax.data import Formulas
-from gcl_jax.datasets.ntcir12 import JudgedFormulas, data_folder, read_judged
+from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.evaluation import MEASURES, TOPICS, evaluate_ranking, rank
 from gcl_jax.formulas.trees import Layout
-from gcl_jax.pretraining import PACKAGE
+from gcl_jax.pretraining import PACKAGE, choose_formulas
 from gcl_jax.scoring import scores
+from retrieval_jax import plots
 from retrieval_jax.config import preset, to_dict
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.kept import content_name
 from retrieval_jax.logs import quiet_libraries
-from retrieval_jax.runs import RunFolder, provenance_record
+from retrieval_jax.runs import RunFolder
 
 AUGMENTATIONS: tuple[Augmentation, ...] = (
     "substitute_variables",
@@ -72,30 +72,26 @@ class Command:
     Attributes:
         output: folder of the sweep, made here; a finished cell in it is not run again.
         preset: configuration that cells vary.
-        encoder: of the cells.
         augmentations: rows of a heat map.
         batch_sizes: columns.
         layouts: one heat map each.
         seeds: runs of each cell.
         formulas_used: named sample that is trained on.
         epochs: passes over it.
-        formulas: Wikipedia's formulas.
-        folder: NTCIR-12's files.
-        data_dir: where parsed formulas are kept.
+        sources: what is read.
+        results: a further JSON file to write.
     """
 
     output: Path = Path("runs/heatmap")
-    preset: str = "small"
-    encoder: Literal["gin", "paths"] = "gin"
+    preset: str = "ablation"
     augmentations: tuple[Augmentation, ...] = AUGMENTATIONS
     batch_sizes: tuple[int, ...] = (256, 1024)
     layouts: tuple[Layout, ...] = ("slt", "opt")
     seeds: int = 3
     formulas_used: int = 20_000
-    epochs: float = 3.0
-    formulas: Path | None = None
-    folder: Path | None = None
-    data_dir: Path = Path("data")
+    epochs: float = 1.5
+    sources: Annotated[Sources, tyro.conf.arg(name="")] = Sources()
+    results: Path | None = None
 
 
 @one_screen_errors
@@ -103,25 +99,36 @@ def main() -> None:
     """Runs what is missing of the grid, then draws it."""
     command = tyro.cli(Command, prog="python -m experiments.gcl.heatmap", description=__doc__)
     quiet_libraries()
-    judged = read_judged(data_folder(command.folder))
-    formulas = training_formulas(command.formulas, command.folder, command.data_dir)
+    judged = command.sources.judged()
+    formulas = command.sources.training_formulas()
     cells = run_grid(command, formulas, judged)
-    results = {"experiment": "gcl augmentation by batch size", **summary(command, cells)}
-    results |= {"provenance": provenance_record(content_name(formulas.ids))}
-    text = json.dumps(results, indent=2)
-    (command.output / "results.json").write_text(text + "\n", encoding="utf-8")
+    config = cell_config(command, command.layouts[0], command.batch_sizes[0], "none", 0)
+    record = make_record(
+        "gcl heat map",
+        f"{data_summary(judged)}; trained on {command.formulas_used:,} formulas of Wikipedia,"
+        f" {command.epochs:g} passes",
+        config,
+        range(command.seeds),
+        content_name(formulas.ids),
+        {"means": means(command, cells)},
+    )
+    write_record(command.output / "results.json", record)
+    write_record(command.results, record)
     for layout in command.layouts:
-        draw(results["means"][layout], command, layout, command.output / f"heatmap_{layout}.png")
-    print_tables(results["means"], command)
+        draw(record["means"][layout], command, layout, command.output / f"heatmap_{layout}.png")
+    print_tables(record["means"], command)
 
 
 def run_grid(command: Command, formulas: Formulas, judged: JudgedFormulas) -> list[dict[str, Any]]:
     """Runs every cell that is not finished; gives what each one's `cell.json` says."""
+    # All cells of a seed before those of the next.
     grid = itertools.product(
-        command.layouts, command.batch_sizes, command.augmentations, range(command.seeds)
+        range(command.seeds), command.layouts, command.batch_sizes, command.augmentations
     )
+    # All cells train on the same.
+    formulas = choose_formulas(formulas, cell_config(command, "slt", 1, "none", 0))
     cells = []
-    for layout, batch_size, augmentation, seed in grid:
+    for seed, layout, batch_size, augmentation in grid:
         config = cell_config(command, layout, batch_size, augmentation, seed)
         name = content_name([json.dumps(to_dict(config), sort_keys=True)])[:12]
         folder = command.output / "cells" / f"{layout}-{augmentation}-{batch_size}-{seed}-{name}"
@@ -156,7 +163,7 @@ def cell_config(
     return replace(
         config,
         data=replace(config.data, formulas=command.formulas_used),
-        model=replace(config.model, layout=layout, encoder=command.encoder),
+        model=replace(config.model, layout=layout),
         augmentation=replace(config.augmentation, methods=(augmentation,)),
         training=replace(
             config.training,
@@ -170,60 +177,35 @@ def cell_config(
     )
 
 
-def summary(command: Command, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def means(command: Command, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Means and standard deviations over seeds, layout -> augmentation -> batch size."""
-    means: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for layout, augmentation, batch_size in itertools.product(
         command.layouts, command.augmentations, command.batch_sizes
     ):
         key = layout, augmentation, batch_size
         runs = [c for c in cells if (c["layout"], c["augmentation"], c["batch_size"]) == key]
-        of_layout = means.setdefault(layout, {}).setdefault(augmentation, {})
+        of_layout = found.setdefault(layout, {}).setdefault(augmentation, {})
         of_layout[str(batch_size)] = {
-            topics: {
-                measure: _mean_and_deviation([c["bpref"][topics][measure] for c in runs])
-                for measure in MEASURES
-            }
+            topics: summarise_measures([cell["bpref"][topics] for cell in runs])
             for topics in TOPICS
         }
-    config = cell_config(command, command.layouts[0], command.batch_sizes[0], "none", 0)
-    return {"config": to_dict(config), "seeds": command.seeds, "means": means}
-
-
-def _mean_and_deviation(values: Sequence[float]) -> dict[str, float]:
-    return {
-        "mean": statistics.fmean(values),
-        "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
-    }
+    return found
 
 
 def draw(means: Mapping[str, Any], command: Command, layout: str, path: Path) -> None:
     """Draws the heat maps of a layout, one panel a measure, over all topics."""
-    rows = command.augmentations
-    size = (3.6 + 2.2 * len(MEASURES) * max(len(command.batch_sizes) / 3, 1), 1.6 + 0.5 * len(rows))
-    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
-    figure.suptitle(f"bpref, {layout.upper()}, augmentation by batch size")
-    for axes, measure in zip(
-        figure.subplots(1, len(MEASURES), squeeze=False)[0], MEASURES, strict=True
-    ):
-        values = np.array(
-            [
-                [means[row][str(size)]["all"][measure]["mean"] for size in command.batch_sizes]
-                for row in rows
-            ]
-        )
-        image = axes.imshow(values, cmap="viridis", aspect="auto")
-        middle = (values.min() + values.max()) / 2
-        for (y, x), value in np.ndenumerate(values):
-            colour = "black" if value > middle else "white"
-            axes.text(x, y, f"{value:.3f}", ha="center", va="center", color=colour)
-        axes.set(title=f"{measure} relevance", xlabel="batch size")
-        axes.set_xticks(range(len(command.batch_sizes)), map(str, command.batch_sizes))
-        axes.set_yticks(range(len(rows)), [NAMES[row] for row in rows])
-        if measure != next(iter(MEASURES)):
-            axes.set_yticklabels([])
-        figure.colorbar(image, ax=axes)
-    figure.savefig(path, dpi=120)
+    sizes = [str(size) for size in command.batch_sizes]
+    panels = {
+        f"{measure} relevance": [
+            [means[row][size]["all"][measure]["mean"] for size in sizes]
+            for row in command.augmentations
+        ]
+        for measure in MEASURES
+    }
+    names = [NAMES[row] for row in command.augmentations]
+    title = f"bpref, {layout.upper()}, augmentation by batch size"
+    plots.heat_maps(panels, (names, sizes), path, title, "batch size")
 
 
 def print_tables(means: Mapping[str, Any], command: Command) -> None:
@@ -237,10 +219,7 @@ def print_tables(means: Mapping[str, Any], command: Command) -> None:
             cells = [means[layout][row][str(size)]["all"] for size in command.batch_sizes]
             table.add_row(
                 NAMES[row],
-                *(
-                    " / ".join(f"{cell[m]['mean']:.3f} ±{cell[m]['sd']:.3f}" for m in MEASURES)
-                    for cell in cells
-                ),
+                *(" / ".join(mean_and_sd(cell[m]) for m in MEASURES) for cell in cells),
             )
         Console().print(table)
 

@@ -140,3 +140,7 @@ def _kept(element: Element) -> str:
         return ""
     text = html.escape((element.text or "").strip())
     return f"<{element.tag}>{text}{''.join(_kept(part) for part in element)}</{element.tag}>"
+
+
+if __name__ == "__main__":
+    main()

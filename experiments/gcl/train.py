@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -39,22 +40,43 @@ SLT_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(11))
 
 
 @dataclasses.dataclass(frozen=True)
+class Sources:
+    """What is read.
+
+    Attributes:
+        formulas: Wikipedia's formulas, see `gcl_jax.datasets.wikipedia_formulas`; None = `FORMULAS`
+            among NTCIR-12's files.
+        folder: NTCIR-12's files; None = the folder formulas of RETRIEVAL_DATA.
+        data_dir: where parsed formulas are kept.
+    """
+
+    formulas: Path | None = None
+    folder: Path | None = None
+    data_dir: Path = Path("data")
+
+    def judged(self) -> JudgedFormulas:
+        """Topics, judgements and what was judged."""
+        return read_judged(data_folder(self.folder))
+
+    def training_formulas(self) -> Formulas:
+        """Wikipedia's formulas, parsed once."""
+        path = data_folder(self.folder) / FORMULAS if self.formulas is None else self.formulas
+        return read_formulas(wikipedia_formulas.prepare(path, self.data_dir))
+
+
+@dataclasses.dataclass(frozen=True)
 class Command:
     """What to train and where.
 
     Attributes:
         config: the configuration.
         run: run folder, made here; an interrupted run is taken up.
-        formulas: Wikipedia's formulas; see `gcl_jax.datasets.wikipedia_formulas`.
-        folder: NTCIR-12's files.
-        data_dir: where parsed formulas are kept.
+        sources: what is read.
     """
 
     config: Annotated[gcl_jax.Config, tyro.conf.arg(name="")]
     run: Path = Path("runs/gcl")
-    formulas: Path | None = None
-    folder: Path | None = None
-    data_dir: Path = Path("data")
+    sources: Annotated[Sources, tyro.conf.arg(name="")] = Sources()
 
 
 @one_screen_errors
@@ -64,8 +86,8 @@ def main() -> None:
     description = "Trains a graph encoder of formulas by contrastive learning."
     command = parse_command_line(commands, "python -m experiments.gcl.train", description)
     quiet_libraries()
-    judged = read_judged(data_folder(command.folder))
-    formulas = training_formulas(command.formulas, command.folder, command.data_dir)
+    judged = command.sources.judged()
+    formulas = command.sources.training_formulas()
     run, trained = gcl_jax.pretrain(command.config, formulas, command.run, judged)
     measure = command.config.training.best_measure
     plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
@@ -75,42 +97,51 @@ def main() -> None:
     print_results(run, results)
 
 
-def training_formulas(path: Path | None, folder: Path | None, data_dir: Path) -> Formulas:
-    """Wikipedia's formulas, parsed once.
-
-    Args:
-        path: the file; None = `FORMULAS` among NTCIR-12's.
-        folder: NTCIR-12's files, as `data_folder` takes them.
-        data_dir: where parsed formulas are kept.
-    """
-    path = data_folder(folder) / FORMULAS if path is None else path
-    return read_formulas(wikipedia_formulas.prepare(path, data_dir))
-
-
 def evaluate_run(path: Path, judged: JudgedFormulas) -> tuple[dict[str, Any], Ranking]:
     """Measures of a trained run.
 
     Returns:
-        `bpref`: pool -> topics -> measure -> mean, and `slt_weight`, the share of layout trees that
-        is best on the odd topics (of a run with both layouts); and the ranking by it.
+        `bpref`: pool -> topics -> measure -> mean, and `slt_weight` as `weighted_ranking` has it;
+        and the ranking by it.
     """
     searcher = gcl_jax.load(path)
     queries, documents = map(searcher.encode_formulas, (judged.queries, judged.formulas))
     exponent = searcher.config.model.document_exponent
-
-    def at(weight: float) -> Ranking:
-        return rank(judged, scores(queries, documents, exponent, weight))
-
-    def on_odd(weight: float) -> float:
-        return sum(evaluate_ranking(judged, at(weight), topics="odd").mean.values())
-
-    weight = max(SLT_WEIGHTS, key=on_odd) if len(queries) > 1 else 0.5
-    ranking = at(weight)
+    ranking, weight = weighted_ranking(judged, queries, documents, exponent)
     bpref = {
         pool: {topics: evaluate_ranking(judged, ranking, pool, topics).mean for topics in TOPICS}
         for pool in POOLS
     }
     return {"slt_weight": weight, "bpref": bpref}, ranking
+
+
+def weighted_ranking(
+    judged: JudgedFormulas,
+    queries: Mapping[str, np.ndarray],
+    documents: Mapping[str, np.ndarray],
+    exponent: float,
+) -> tuple[Ranking, float]:
+    """The ranking by encoded formulas, and the share of layout trees, the best on odd topics.
+
+    Args:
+        judged: pool and queries.
+        queries: layout -> `[queries, dim]`.
+        documents: layout -> `[formulas, dim]`.
+        exponent: see `gcl_jax.scoring`.
+    """
+
+    def at(weight: float) -> Ranking:
+        return rank(judged, scores(queries, documents, exponent, weight))
+
+    weights = SLT_WEIGHTS if len(queries) > 1 else (0.5,)
+    weight = max(weights, key=lambda weight: on_odd(judged, at(weight)))
+    return at(weight), weight
+
+
+def on_odd(judged: JudgedFormulas, ranking: Ranking) -> float:
+    """By what everything is chosen: the mean of both measures on the odd-numbered topics."""
+    found = evaluate_ranking(judged, ranking, topics="odd").mean
+    return sum(found.values()) / len(found)
 
 
 def print_results(run: RunFolder, results: Mapping[str, Any]) -> None:

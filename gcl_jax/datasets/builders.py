@@ -7,7 +7,6 @@ tensorflow-datasets that shuffle hold everything, and need TensorFlow beyond 1 G
 import abc
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 import json
 import time
@@ -23,8 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from gcl_jax.data import ForestMaker, Formulas, load_formulas, save_formulas
 from gcl_jax.datasets.formula_files import Reject, Source
-from gcl_jax.datasets.parsing import CHUNK, Columns, Parse, Parsed, ParserPool
-from gcl_jax.formulas import parse_both
+from gcl_jax.datasets.parsing import CHUNK, Columns, Parsed, ParserPool, ParsingOptions
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import keep
 
@@ -36,7 +34,6 @@ REJECTS = "rejects.jsonl"
 
 _SHOWN_INPUT = 10_000
 _ROWS_PER_READ = 1000
-_FINGERPRINTED = 1 << 16
 _LINE_EVERY = 20.0
 
 
@@ -46,17 +43,11 @@ class FormulaConfig(tfds.core.BuilderConfig):
 
     Attributes:
         path: the file or folder.
-        processes: how many parse; None = one per available core.
-        seconds: what a formula may take.
-        parse: what parses a formula.
-        progress: draw a progress bar.
+        options: how it is parsed.
     """
 
     path: str = ""
-    processes: int | None = None
-    seconds: float = 10.0
-    parse: Parse = parse_both
-    progress: bool = True
+    options: ParsingOptions = ParsingOptions()
 
 
 Row = Source | Reject | None
@@ -135,7 +126,7 @@ class FormulaBuilder(TreeBuilder, skip_registration=True):
         self, shards: Sequence[Iterable[Row]], total: int, counts: Counter[str]
     ) -> Iterator[tuple[int, tuple[int, dict[str, Any]] | None]]:
         """The shard and the example of each row, None for a row without one and after a shard."""
-        config = self._config
+        options = self._config.options
         numbered = (
             (number, row)
             for number, shard in enumerate(shards)
@@ -151,8 +142,10 @@ class FormulaBuilder(TreeBuilder, skip_registration=True):
                     newline="\n",
                 )
             )
-            pool = stack.enter_context(ParserPool(config.processes, config.seconds, config.parse))
-            progress = stack.enter_context(_ParsingProgress(total, config.progress))
+            pool = stack.enter_context(
+                ParserPool(options.processes, options.seconds, options.parse)
+            )
+            progress = stack.enter_context(_ParsingProgress(total, options.progress))
             for_parsing, waiting = itertools.tee(numbered)
             outcomes = pool.parse(row.formula for _, row in for_parsing if isinstance(row, Source))
             for place, (number, row) in enumerate(waiting, 1):
@@ -171,8 +164,8 @@ class FormulaBuilder(TreeBuilder, skip_registration=True):
                     progress.update(counts["formulas"] + counts["rejected"], counts["rejected"])
             if not counts["formulas"]:
                 raise InputError(
-                    f"Nothing in {config.path} could be parsed: {counts['rejected']} rows were "
-                    "rejected.",
+                    f"Nothing in {self._config.path} could be parsed: {counts['rejected']} rows"
+                    " were rejected.",
                     "Is it a file of formulas, and of the format that was named?",
                 )
             self._add_metadata(counts)
@@ -238,28 +231,13 @@ def prepared(builder: type[B], config: FormulaConfig, data_dir: Path) -> B:
     made = builder(config=config, data_dir=str(data_dir), file_format="array_record")
     is_new = not Path(made.data_dir).exists()
     made.download_and_prepare()
-    if config.progress:
+    if config.options.progress:
         print(f"{made.info.full_name}{'' if is_new else ', built before'}: {made.data_dir}")
         for name, count in sorted((made.info.metadata or {}).items()):
             print(f"  {name}: {count:,}")
         if (made.info.metadata or {}).get("rejected"):
             print(f"  rejected rows, with reasons: {Path(made.data_dir, REJECTS)}")
     return made
-
-
-def fingerprint(paths: Iterable[Path], *settings: object) -> str:
-    """Tells contents and settings apart without reading gigabytes.
-
-    Names, sizes, beginnings and ends of the files.
-    """
-    digest = hashlib.sha256(repr(settings).encode())
-    for path in paths:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            digest.update(f"{path.name} {size}\n".encode() + file.read(_FINGERPRINTED))
-            file.seek(max(0, size - _FINGERPRINTED))
-            digest.update(file.read())
-    return digest.hexdigest()[:12]
 
 
 def in_shards(rows: Iterable[Row], num_rows: int) -> list[Iterable[Row]]:

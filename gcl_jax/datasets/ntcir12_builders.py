@@ -15,7 +15,6 @@ from gcl_jax.datasets.builders import (
     Row,
     TreeBuilder,
     example,
-    fingerprint,
     in_shards,
     prepared,
 )
@@ -27,9 +26,15 @@ from gcl_jax.datasets.ntcir12_articles import (
     formulas_of,
     read_articles,
 )
-from gcl_jax.datasets.parsing import Parse, Parsed, columns_of, parser_fingerprint
-from gcl_jax.formulas import parse_both
+from gcl_jax.datasets.parsing import (
+    DEFAULT_OPTIONS,
+    Parsed,
+    ParsingOptions,
+    columns_of,
+    parser_fingerprint,
+)
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.text_files import require_file
 
 
@@ -63,18 +68,14 @@ class Ntcir12Judged(TreeBuilder):
 def prepare(
     path: Path,
     data_dir: Path,
-    processes: int | None = None,
-    parse: Parse = parse_both,
-    progress: bool = True,
+    options: ParsingOptions = DEFAULT_OPTIONS,
 ) -> Ntcir12:
     """Parses NTCIR-12's corpus into array_record files below `data_dir`, or finds them there.
 
     Args:
         path: folder or archive; see `gcl_jax.datasets.ntcir12_articles`.
         data_dir: the folder of tensorflow-datasets.
-        processes: how many parse; None = one per available core.
-        parse: what parses a formula.
-        progress: draw a progress bar, and say what was read.
+        options: how they are parsed.
 
     Raises:
         InputError: no article there, or no formula in them; says what to fetch.
@@ -82,11 +83,9 @@ def prepare(
     if not path.exists():
         raise InputError(f"There is no {path}.", REMEDY)
     config = FormulaConfig(
-        name=f"corpus-{fingerprint(corpus_files(path), parser_fingerprint(parse))}",
+        name=f"corpus-{files_fingerprint(corpus_files(path), parser_fingerprint(options.parse))}",
         path=str(path),
-        processes=processes,
-        parse=parse,
-        progress=progress,
+        options=options,
     )
     return prepared(Ntcir12, config, data_dir)
 
@@ -99,7 +98,11 @@ def prepare_judged(folder: Path, data_dir: Path, progress: bool = True) -> Ntcir
     """
     names = (GRAPHS, QUERIES, CODES, QRELS)
     files = [require_file(folder / name, f"It must hold {', '.join(names)}.") for name in names]
-    config = FormulaConfig(name=f"judged-{fingerprint(files)}", path=str(folder), progress=progress)
+    config = FormulaConfig(
+        name=f"judged-{files_fingerprint(files)}",
+        path=str(folder),
+        options=ParsingOptions(progress=progress),
+    )
     return prepared(Ntcir12Judged, config, data_dir)
 
 

@@ -9,13 +9,12 @@ from gcl_jax.datasets.builders import (
     FormulaBuilder,
     FormulaConfig,
     Row,
-    fingerprint,
     in_shards,
     prepared,
 )
 from gcl_jax.datasets.formula_files import Format, FormulaFile
-from gcl_jax.datasets.parsing import Parse, parser_fingerprint
-from gcl_jax.formulas import parse_both
+from gcl_jax.datasets.parsing import DEFAULT_OPTIONS, ParsingOptions, parser_fingerprint
+from retrieval_jax.fingerprints import files_fingerprint
 
 
 @dataclasses.dataclass(eq=False)
@@ -43,10 +42,7 @@ def prepare(
     format: Format | None = None,  # noqa: A002
     column: str | None = None,
     id_column: str | None = None,
-    processes: int | None = None,
-    seconds: float = 10.0,
-    parse: Parse = parse_both,
-    progress: bool = True,
+    options: ParsingOptions = DEFAULT_OPTIONS,
 ) -> ParsedFormulas:
     """Parses a file of formulas into array_record files below `data_dir`, or finds them there.
 
@@ -56,23 +52,17 @@ def prepare(
         format: of the file; None = as its name tells.
         column: which column or field holds the formula; None = a usual name, such as `latex`.
         id_column: which holds the id; None = a usual name, else the line number.
-        processes: how many parse; None = one per available core.
-        seconds: what a formula may take.
-        parse: what parses a formula.
-        progress: draw a progress bar, and say what was read.
+        options: how they are parsed.
 
     Raises:
         InputError: no such file, no such column, or nothing in it could be parsed.
     """
     file = FormulaFile(path, format, column, id_column)
-    settings = file.format, column, id_column, seconds, parser_fingerprint(parse)
+    settings = file.format, column, id_column, options.seconds, parser_fingerprint(options.parse)
     config = FileConfig(
-        name=f"{file.format}-{fingerprint([path], *settings)}",
+        name=f"{file.format}-{files_fingerprint([path], *settings)}",
         path=str(path),
-        processes=processes,
-        seconds=seconds,
-        parse=parse,
-        progress=progress,
+        options=options,
         format=format,
         column=column,
         id_column=id_column,

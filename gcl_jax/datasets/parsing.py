@@ -6,6 +6,7 @@ formula that takes too long, and one that ends its process, is rejected, and the
 
 import collections
 import contextlib
+import dataclasses
 import hashlib
 import importlib.metadata
 import inspect
@@ -21,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
 from gcl_jax.formulas import parse_both
@@ -38,6 +38,26 @@ _LOOK_EVERY = 0.25
 
 Parse: TypeAlias = Callable[[str], tuple[Tree, Tree]]
 """Layout tree and operator tree of a formula; must be importable by name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsingOptions:
+    """How a source is parsed.
+
+    Attributes:
+        processes: how many parse; None = one per available core.
+        seconds: what a formula may take.
+        parse: what parses a formula.
+        progress: draw a progress bar, and say what was read.
+    """
+
+    processes: int | None = None
+    seconds: float = 10.0
+    parse: Parse = parse_both
+    progress: bool = True
+
+
+DEFAULT_OPTIONS = ParsingOptions()
 
 
 class Columns(NamedTuple):
@@ -136,12 +156,7 @@ class ParserPool:
             self._workers.put(worker)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         """Ends them."""
         self._threads.shutdown(wait=error is None, cancel_futures=True)
         for worker in self._all:

@@ -19,14 +19,13 @@ from gcl_jax.datasets.builders import (
     FormulaBuilder,
     FormulaConfig,
     Row,
-    fingerprint,
     in_shards,
     prepared,
 )
 from gcl_jax.datasets.formula_files import LONGEST, FormulaFile, checked
-from gcl_jax.datasets.parsing import Parse, parser_fingerprint
-from gcl_jax.formulas import parse_both
+from gcl_jax.datasets.parsing import DEFAULT_OPTIONS, ParsingOptions, parser_fingerprint
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.text_files import require_file, split_lines
 
 MEMBER = "package/test/en-wiki-formulae.txt"
@@ -54,29 +53,23 @@ class WikipediaFormulas(FormulaBuilder):
 def prepare(
     path: Path,
     data_dir: Path,
-    processes: int | None = None,
-    parse: Parse = parse_both,
-    progress: bool = True,
+    options: ParsingOptions = DEFAULT_OPTIONS,
 ) -> WikipediaFormulas:
     """Parses Wikipedia's formulas into array_record files below `data_dir`, or finds them there.
 
     Args:
         path: see the module.
         data_dir: the folder of tensorflow-datasets.
-        processes: how many parse; None = one per available core.
-        parse: what parses a formula.
-        progress: draw a progress bar, and say what was read.
+        options: how they are parsed.
 
     Raises:
         InputError: no such file, or nothing in it is a formula.
     """
     path = require_file(path, _REMEDY)
     config = FormulaConfig(
-        name=f"enwiki-{fingerprint([path], parser_fingerprint(parse))}",
+        name=f"enwiki-{files_fingerprint([path], parser_fingerprint(options.parse))}",
         path=str(path),
-        processes=processes,
-        parse=parse,
-        progress=progress,
+        options=options,
     )
     return prepared(WikipediaFormulas, config, data_dir)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.gcl.heatmap import Command, cell_config, draw, summary
+from experiments.gcl.heatmap import Command, cell_config, draw, means
 
 COMMAND = Command(
     augmentations=("rename", "none"), batch_sizes=(256, 512), layouts=("slt",), seeds=2
@@ -33,9 +33,9 @@ def test_batches_of_all_sizes_see_as_many_formulas() -> None:
 
 def test_means_over_seeds_and_their_picture(tmp_path) -> None:
     cells = [cell(a, b, s) for a in ("rename", "none") for b in (256, 512) for s in (0, 1)]
-    results = summary(COMMAND, cells)
-    found = results["means"]["slt"]["rename"]["512"]["all"]
+    of_cells = means(COMMAND, cells)
+    found = of_cells["slt"]["rename"]["512"]["all"]
     assert found["partial"] == pytest.approx({"mean": 0.75, "sd": 0.005**0.5})
     assert found["full"]["mean"] == pytest.approx(0.375)
-    draw(results["means"]["slt"], COMMAND, "slt", tmp_path / "map.png")
+    draw(of_cells["slt"], COMMAND, "slt", tmp_path / "map.png")
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")

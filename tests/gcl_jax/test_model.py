@@ -1,6 +1,7 @@
 """Encoders: closed forms, parity with jraph, and what must not change a vector."""
 
 import dataclasses
+import functools
 
 import flax.linen as nn
 import jax
@@ -20,11 +21,10 @@ from tests.gcl_jax.toy_graphs import random_formulas
 
 FORMULAS = random_formulas(9, 1)
 VOCABULARY = make_vocabulary([FORMULAS.slt, FORMULAS.opt])
-TINY = ModelConfig(hidden=8, dim=16, depth=2, threshold=0.5)
+TINY = ModelConfig(hidden=8, dim=64, depth=2)
 GIN = dataclasses.replace(TINY, encoder="gin")
 MODELS = {
     "paths": TINY,
-    "output": dataclasses.replace(TINY, output=4),
     "gin": GIN,
     "published": dataclasses.replace(GIN, edges="none", direction=False, layout="slt"),
     "scale": dataclasses.replace(GIN, edges="scale", pooling="attention", layout="opt"),
@@ -40,7 +40,7 @@ def graphs_of(forest, num_nodes):
 
 def encoder_of(config):
     encoder = make_encoder(config, VOCABULARY, config.hidden)
-    return encoder, init_params(encoder, jax.random.key(0))
+    return encoder, jax.jit(functools.partial(init_params, encoder))(jax.random.key(0))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -55,7 +55,7 @@ def test_a_vector_depends_on_its_formula_alone(name):
         )
         for layout, vectors in together.items():
             np.testing.assert_allclose(alone[layout][0], vectors[index], rtol=1e-4, atol=1e-5)
-    widths = {"paths": 48, "output": 4, "scale": 16}
+    widths = {"paths": 64}
     assert {v.shape for v in together.values()} == {(9, widths.get(name, 16))}
     unit = unit_vectors({n: jnp.asarray(v) for n, v in together.items()})
     np.testing.assert_allclose(jnp.linalg.norm(unit, axis=1), 1, rtol=1e-5)
@@ -64,7 +64,7 @@ def test_a_vector_depends_on_its_formula_alone(name):
 def test_the_published_network_equals_one_of_jraph():
     encoder, params = encoder_of(MODELS["published"])
     graphs = graphs_of(FORMULAS.slt, 96)
-    got = encoder.apply({"params": params}, {"slt": graphs})["slt"]
+    got = encoded(encoder, params, graphs)
     weights = params["slt"]
     features = jnp.concatenate(
         [weights[FEATURES]["types"][graphs.types], weights[FEATURES]["labels"][graphs.labels]], 1
@@ -107,7 +107,7 @@ def test_edges_and_their_order_count(name):
     swapped = dataclasses.replace(TREE, edge_labels=("", "n", "b", "a"))
     encoder, params = encoder_of(config)
     graphs = graphs_of(forest_of([TREE, change(TREE, 1, edge="a"), swapped, TREE]), 16)
-    vectors = encoder.apply({"params": params}, {"slt": graphs})["slt"]
+    vectors = encoded(encoder, params, graphs)
     assert jnp.abs(vectors[1] - vectors[0]).max() > 1e-3
     assert jnp.abs(vectors[2] - vectors[0]).max() > 1e-3
     np.testing.assert_allclose(vectors[3], vectors[0], atol=1e-5)
@@ -116,23 +116,68 @@ def test_edges_and_their_order_count(name):
 def test_the_published_network_does_not_see_edge_labels():
     encoder, params = encoder_of(MODELS["published"])
     graphs = graphs_of(forest_of([TREE, change(TREE, 1, edge="a")]), 8)
-    vectors = encoder.apply({"params": params}, {"slt": graphs})["slt"]
+    vectors = encoded(encoder, params, graphs)
     np.testing.assert_allclose(vectors[1], vectors[0], atol=1e-5)
 
 
-def test_paths_are_a_set():
-    # x = x = x ... : more of the same adds no path, up to the ends.
-    def line(count):
-        labels = ("V!x", "=") * count
-        return Tree("slt", labels, tuple(range(-1, len(labels) - 1)), ("", *"n" * (2 * count - 1)))
+def paths_of(trees, depth=2, dim=2**14, **params):
+    """Vectors of layout trees without end marks, `[trees, dim]`, wide enough not to collide."""
+    config = ModelConfig(layout="slt", depth=depth, dim=dim)
+    encoder, fresh = encoder_of(config)
+    graphs = graphs_of(forest_of(trees), 64)
+    return encoded(encoder, {"slt": {**fresh["slt"], **params}}, graphs)
 
-    encoder, params = encoder_of(dataclasses.replace(TINY, layout="slt"))
-    graphs = graphs_of(forest_of([line(3), line(6), line(1)]), 24)
-    vectors = encoder.apply({"params": params}, {"slt": graphs})["slt"]
-    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)
-    # A formula too short for paths of two edges has nothing in their part.
-    np.testing.assert_array_equal(vectors[2][32:], 0)
-    assert jnp.abs(vectors[2][16:32]).max() > 0
+
+def encoded(encoder, params, graphs):
+    return jax.jit(encoder.apply)({"params": params}, {"slt": graphs})["slt"]
+
+
+def line(*labels):
+    return Tree("slt", labels, tuple(range(-1, len(labels) - 1)), ("", *"n" * (len(labels) - 1)))
+
+
+def test_paths_are_a_set():
+    few, many, one = (line(*("V!x", "=") * count) for count in (3, 6, 1))
+    vectors = paths_of([few, many, one])
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+    assert jnp.linalg.norm(vectors[2]) < jnp.linalg.norm(vectors[0])
+
+
+def test_the_product_of_two_vectors_counts_the_paths_that_they_share():
+    lengths = jnp.zeros((2, 3))  # each path counts 1
+    a, b = line("V!a", "+", "V!b"), line("V!a", "+", "V!a")
+    vectors = paths_of([a, b], lengths=lengths)
+    # Labels: 3 nodes, 2 edges, 1 path of 2 edges; types: V!, +; V! +, + V!; V! + V!.
+    expected = [[6 + 5, 3 + 5], [3 + 5, 5 + 5]]
+    np.testing.assert_allclose(vectors @ vectors.T, expected, atol=0.6)
+
+
+def test_weights_of_ends_edges_and_lengths_multiply():
+    # Of "a =", only paths of one length are left, and only those between labels.
+    def norm(**params):
+        lengths = jnp.full((2, 3), -50.0)
+        lengths = lengths.at[0, params.pop("length")].set(0.0)
+        (vector,) = paths_of([line("V!a", "=")], lengths=lengths, **params)
+        return float(jnp.linalg.norm(vector))
+
+    types = jnp.zeros(len(VOCABULARY.types)).at[VOCABULARY.types.index("V!")].set(np.log(2.0))
+    labels = jnp.zeros(VOCABULARY.label_ids).at[VOCABULARY.labels.index("=")].set(np.log(3.0))
+    edges = jnp.zeros(len(VOCABULARY.edges)).at[VOCABULARY.edges.index("n")].set(np.log(5.0))
+    weights = {"types": types, "labels": labels, "edges": edges}
+    assert norm(length=1) == pytest.approx(1, rel=1e-3)
+    assert norm(length=1, **weights) == pytest.approx(30, rel=1e-3)
+    assert norm(length=0, **weights) == pytest.approx((4 + 9) ** 0.5, rel=1e-3)
+    assert norm(length=2, **weights) < 1e-6
+
+
+def test_another_salt_is_another_hash_of_the_same_paths():
+    configs = [ModelConfig(layout="slt", dim=2**14, salt=salt) for salt in (0, 1)]
+    graphs = graphs_of(forest_of([line("V!a", "+", "V!b")]), 8)
+    first, second = (
+        encoded(encoder, params, graphs)[0] for encoder, params in map(encoder_of, configs)
+    )
+    assert jnp.linalg.norm(first) == pytest.approx(float(jnp.linalg.norm(second)), rel=0.05)
+    assert abs(first @ second) < 0.2 * first @ first
 
 
 def test_the_product_with_a_small_vocabulary_is_the_product_with_each_node():
@@ -149,6 +194,8 @@ def test_the_product_with_a_small_vocabulary_is_the_product_with_each_node():
     np.testing.assert_allclose(*vectors, rtol=1e-4, atol=1e-5)
 
 
-def test_sizes_are_checked():
+def test_settings_are_checked():
     with pytest.raises(InputError, match=r"model\.depth is 0"):
         ModelConfig(depth=0)
+    with pytest.raises(InputError, match="paths has no node features"):
+        ModelConfig(encoder="paths", features="fasttext")

@@ -24,7 +24,7 @@ def toy_config(**model):
     return dataclasses.replace(
         smoke,
         data=DataConfig(min_count=1),
-        model=ModelConfig(**{"hidden": 8, "dim": 32, "depth": 2, "threshold": 0.5, **model}),
+        model=ModelConfig(**{"hidden": 8, "dim": 64, "depth": 2, **model}),
         training=dataclasses.replace(smoke.training, batch_size=8, steps=2),
     )
 
@@ -97,9 +97,9 @@ def test_a_collection_is_indexed_and_searched(run, tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        {"encoder": "gin", "output": 4},
-        {"layout": "opt", "document_exponent": 0.6, "output": 20},
-        {"features": "fasttext", "layout": "slt"},
+        {"encoder": "gin"},
+        {"layout": "opt", "document_exponent": 0.6},
+        {"features": "fasttext", "encoder": "gin", "layout": "slt"},
     ],
 )
 def test_every_setting_trains_loads_and_searches(tmp_path, model):

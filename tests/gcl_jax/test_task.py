@@ -19,7 +19,7 @@ from tests.gcl_jax.toy_graphs import random_formulas
 
 FORMULAS = random_formulas(80, 2, largest=9)
 VOCABULARY = make_vocabulary([FORMULAS.slt, FORMULAS.opt])
-MODEL = ModelConfig(hidden=8, dim=8, depth=2)
+MODEL = ModelConfig(hidden=8, dim=32, depth=1)
 CONFIG = Config(
     data=DataConfig(end_marks=False),
     model=MODEL,
@@ -34,9 +34,12 @@ def task_of(config=CONFIG, lanes=1):
     return ContrastTask(encoder, tables, VOCABULARY, config, lanes=lanes)
 
 
-def with_chunks(size):
-    contrast = dataclasses.replace(CONFIG.contrast, chunk_graphs=size)
-    return dataclasses.replace(CONFIG, contrast=contrast)
+def with_chunks(size, **model):
+    return dataclasses.replace(
+        CONFIG,
+        contrast=dataclasses.replace(CONFIG.contrast, chunk_graphs=size),
+        model=dataclasses.replace(MODEL, **model),
+    )
 
 
 def test_the_loss_is_the_plain_one_of_both_views_and_equal_formulas_are_no_negatives():
@@ -44,12 +47,12 @@ def test_the_loss_is_the_plain_one_of_both_views_and_equal_formulas_are_no_negat
     batch = jax.tree.map(jnp.asarray, next(task.batches(80, 0)))
     assert len(set(batch["ids"].tolist())) < 80
     params, rng = task.init(jax.random.key(0)), jax.random.key(1)
-    formulas, augmented = task.views(params, batch, rng)
+    formulas, augmented = jax.jit(task.views)(params, batch, rng)
     ids = batch["ids"]
     expected = contrastive_loss_from_embeddings(
         formulas, augmented, 0.1, query_ids=ids, candidate_ids=ids, symmetric=True
     )
-    loss, metrics = task.loss(params, batch, rng, True)
+    loss, metrics = jax.jit(task.loss, static_argnums=3)(params, batch, rng, True)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
     cosine = metrics["positive_cosine"][0] / metrics["positive_cosine"][1]
     np.testing.assert_allclose(cosine, jnp.mean(jnp.sum(formulas * augmented, 1)), rtol=1e-5)
@@ -59,7 +62,8 @@ def test_the_loss_is_the_plain_one_of_both_views_and_equal_formulas_are_no_negat
 def test_without_augmentation_the_views_are_equal():
     task = task_of(dataclasses.replace(CONFIG, augmentation=AugmentationConfig(("none",))))
     batch = jax.tree.map(jnp.asarray, next(task.batches(16, 0)))
-    formulas, augmented = task.views(task.init(jax.random.key(0)), batch, jax.random.key(1))
+    params = task.init(jax.random.key(0))
+    formulas, augmented = jax.jit(task.views)(params, batch, jax.random.key(1))
     np.testing.assert_array_equal(formulas, augmented)
 
 
@@ -80,12 +84,13 @@ def test_batches_are_every_formula_once_an_epoch_with_little_padding():
 
 
 def test_chunks_and_devices_compute_what_one_chunk_on_one_device_does():
-    batch = next(task_of(with_chunks(4)).batches(32, 0))
+    config = with_chunks(4, layout="slt")
+    batch = next(task_of(config).batches(32, 0))
     assert batch["slt/graphs"].shape[0] == 8
-    params, rng = task_of().init(jax.random.key(0)), jax.random.key(1)
+    params, rng = task_of(config).init(jax.random.key(0)), jax.random.key(1)
 
     def value(lanes, placed):
-        task = task_of(with_chunks(4), lanes)
+        task = task_of(config, lanes)
         return jax.jit(jax.value_and_grad(lambda p, b: task.loss(p, b, rng, True)[0]))(
             params, placed
         )
@@ -93,24 +98,16 @@ def test_chunks_and_devices_compute_what_one_chunk_on_one_device_does():
     one = jax.tree.map(jnp.asarray, batch)
     expected = value(1, one)
     # Chunk by chunk, by hand: no scan and no checkpoint.
-    task = task_of(with_chunks(4), 8)
-    loose = jax.tree.map(jnp.asarray, jax.tree.leaves(task.views(params, one, rng)))
-    scanned = task_of(with_chunks(4), 1).views(params, one, rng)
+    loose, scanned = (jax.jit(task_of(config, lanes).views)(params, one, rng) for lanes in (8, 1))
     for ours, theirs in zip(scanned, loose, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    devices = jax.devices()
-    for count in (4, 8):
-        mesh = make_mesh(MeshConfig(), devices[:count])
-        got = value(count, shard_batch(batch, mesh))
-        for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+    got = value(4, shard_batch(batch, make_mesh(MeshConfig(), jax.devices()[:4])))
+    for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_memory_does_not_grow_with_the_batch():
-    config = dataclasses.replace(
-        with_chunks(8), model=dataclasses.replace(MODEL, encoder="gin", layout="slt")
-    )
-    task = task_of(config)
+    task = task_of(with_chunks(8, encoder="gin", layout="slt"))
     params = task.init(jax.random.key(0))
 
     def temporary(chunks):

@@ -12,11 +12,13 @@ from gcl_jax.datasets.builders import read_formulas, read_rows
 from gcl_jax.datasets.formula_files import Source
 from gcl_jax.datasets.ntcir12_articles import formulas_of
 from gcl_jax.datasets.ntcir12_builders import prepare, prepare_judged
+from gcl_jax.datasets.parsing import ParsingOptions
 from gcl_jax.formulas.trees import Tree
 from retrieval_jax.errors import InputError
 from tests.gcl_jax.datasets.ntcir12_files import ARTICLE, write_judged
 from tests.gcl_jax.toy_formulas import chain
 
+QUIET = ParsingOptions(1, parse=chain, progress=False)
 FIRST = "Toy_article:0", "x < y"
 
 
@@ -59,7 +61,7 @@ def test_packed_and_unpacked_corpora_give_the_same(tmp_path: Path) -> None:
     pack(packed / "wpmath0000001.tar.bz2", {name: ARTICLE, "../../out.txt": "x"})
     rows = []
     for path in (tmp_path / "unpacked", tmp_path / "packed", packed / "wpmath0000001.tar.bz2"):
-        builder = prepare(path, tmp_path / "data", 1, chain, progress=False)
+        builder = prepare(path, tmp_path / "data", QUIET)
         assert builder.name == "ntcir12"
         rows.append(list(read_rows(builder)))
         assert read_formulas(builder).ids[0] == FIRST[0]
@@ -75,17 +77,17 @@ def test_packed_and_unpacked_corpora_give_the_same(tmp_path: Path) -> None:
 def test_a_damaged_archive_keeps_what_stands_before(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(ARTICLE)
     (tmp_path / "b.tar.bz2").write_bytes(b"BZh9 is no archive")
-    builder = prepare(tmp_path, tmp_path / "data", 1, chain, progress=False)
+    builder = prepare(tmp_path, tmp_path / "data", QUIET)
     assert builder.info.metadata == {"formulas": 3, "damaged archives": 1}
 
 
 def test_absent_corpora_say_what_to_fetch(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent"):
         with pytest.raises(InputError, match="Fetch NTCIR-12_MathIR_Wikipedia_Corpus"):
-            prepare(path, tmp_path / "data", 1, chain)
+            prepare(path, tmp_path / "data", QUIET)
     (tmp_path / "a.html").write_text("<p>none</p>")
     with pytest.raises(InputError, match=r"holds no formula|could be parsed"):
-        prepare(tmp_path, tmp_path / "data", 1, chain)
+        prepare(tmp_path, tmp_path / "data", QUIET)
 
 
 def test_judged_formulas_as_a_data_set(tmp_path: Path) -> None:

