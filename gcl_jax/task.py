@@ -21,6 +21,7 @@ from gcl_jax.graphs import (
 )
 from gcl_jax.model import FormulaEncoder, init_params, unit_vectors
 from gcl_jax.scoring import scores
+from retrieval_jax.chunking import Chunking, map_chunks
 from retrieval_jax.contrastive_blocked import blocked_contrastive_loss
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, ShuffledBatches, iterate
@@ -117,21 +118,8 @@ class ContrastTask:
         indices = jnp.arange(chunks)
         if chunks == 1:
             return encode_chunk(indices[0], {key: value[0] for key, value in columns.items()})
-        encode_lanes = jax.vmap(encode_chunk)
-        if chunks == self.lanes:
-            encoded = encode_lanes(indices, columns)
-            return tuple(view.reshape(-1, view.shape[-1]) for view in encoded)  # pyright: ignore[reportReturnType]
-
-        def turns(values: jax.Array) -> jax.Array:
-            by_lane = values.reshape(self.lanes, -1, *values.shape[1:])
-            return jnp.moveaxis(by_lane, 1, 0)  # [turns, lanes, ...]
-
-        _, encoded = jax.lax.scan(
-            lambda carry, chunk: (carry, jax.checkpoint(encode_lanes)(*chunk)),
-            None,
-            jax.tree.map(turns, (indices, columns)),
-        )  # [turns, lanes, graphs, dim] each
-        return tuple(jnp.moveaxis(v, 1, 0).reshape(-1, v.shape[-1]) for v in encoded)  # pyright: ignore[reportReturnType]
+        encoded = map_chunks(encode_chunk, (indices, columns), self.lanes)
+        return tuple(view.reshape(-1, view.shape[-1]) for view in encoded)  # pyright: ignore[reportReturnType]
 
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
@@ -162,7 +150,7 @@ class ContrastTask:
         source = ShuffledBatches(
             np.sum(list(sizes.values()), axis=0), batch_size, seed, processes=1
         )
-        chunks = chunk_count(batch_size, self.config.contrast.chunk_graphs, self.lanes)
+        chunks = Chunking(self.config.contrast.chunk_graphs, self.lanes).count(batch_size)
 
         def arrange(parts: np.ndarray) -> np.ndarray:
             # By size, back and forth, so that no chunk gets the larger one of every pair.
@@ -199,22 +187,6 @@ class ContrastTask:
         )
         exponent = self.config.model.document_exponent
         return self.dev.measures(scores(queries, documents, exponent))
-
-
-def chunk_count(batch_size: int, chunk_graphs: int, lanes: int) -> int:
-    """The least number of equal chunks of at most `chunk_graphs` that the lanes share equally.
-
-    Args:
-        batch_size: a multiple of `lanes`.
-        chunk_graphs: formulas of a chunk, at most.
-        lanes: see `ContrastTask`.
-    """
-    least = -(-batch_size // chunk_graphs)
-    return next(
-        chunks
-        for chunks in range(lanes, batch_size + 1, lanes)
-        if chunks >= least and batch_size % chunks == 0
-    )
 
 
 def _of_layout(columns: dict[str, jax.Array], name: str) -> dict[str, jax.Array]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.gcl.search import rendered
+from experiments.gcl.search import shown
 from experiments.report.blocks import Block, Markup, inline
 from gcl_jax.datasets.builders import read_rows
 from gcl_jax.datasets.parsed_formulas import prepare
@@ -62,9 +62,9 @@ def search_blocks(
     cards = []
     for query, of in zip(queries, scores, strict=True):
         best = np.argsort(-of, kind="stable")[:k]
-        items = "".join(f"<li>{rendered(texts[int(row)])} {of[row]:.3f}</li>" for row in best)
+        items = "".join(f"<li>{shown(texts[int(row)])} {of[row]:.3f}</li>" for row in best)
         cards.append(
-            f'<article tabindex="0">{rendered(query)}<p>{inline(f"`{query}`")}</p>'
+            f'<article tabindex="0">{shown(query)}<p>{inline(f"`{query}`")}</p>'
             f"<ol>{items}</ol></article>"
         )
     about = f"The best of {len(texts):,} formulas for each query, with their scores."

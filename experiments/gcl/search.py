@@ -13,11 +13,11 @@ import dataclasses
 import html
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree.ElementTree import Element
 
 import tyro
 
 import gcl_jax
+from experiments.serve.mathml import rendered
 from gcl_jax.formulas.latex import latex_markup
 from gcl_jax.formulas.markup import is_mathml, read_mathml
 from gcl_jax.inference import FoundFormula, print_answers
@@ -39,40 +39,6 @@ td, th {{ padding: .4em 1em; text-align: left; border-bottom: 1px solid #ccc; }}
 </table>
 </html>
 """
-
-SHOWN = frozenset(
-    [
-        "mi",
-        "mn",
-        "mo",
-        "mtext",
-        "mspace",
-        "ms",
-        "mrow",
-        "mfrac",
-        "msqrt",
-        "mroot",
-        "mstyle",
-        "merror",
-        "mpadded",
-        "mphantom",
-        "msub",
-        "msup",
-        "msubsup",
-        "munder",
-        "mover",
-        "munderover",
-        "mmultiscripts",
-        "mprescripts",
-        "none",
-        "mtable",
-        "mtr",
-        "mtd",
-        "mfenced",
-        "menclose",
-    ]
-)
-"""Elements of presentation MathML."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,29 +83,20 @@ def main() -> None:
 def page(query: str, answers: Sequence[FoundFormula]) -> str:
     """The answers as an HTML page."""
     rows = "\n".join(
-        f"<tr><td>{rank}<td>{score:.4f}<td>{rendered(formula)}<td>{html.escape(name)}</tr>"
+        f"<tr><td>{rank}<td>{score:.4f}<td>{shown(formula)}<td>{html.escape(name)}</tr>"
         for rank, (name, formula, score) in enumerate(answers, 1)
     )
-    return PAGE.format(title=html.escape(query), query=rendered(query), rows=rows)
+    return PAGE.format(title=html.escape(query), query=shown(query), rows=rows)
 
 
-def rendered(formula: str) -> str:
-    """A formula as MathML, built anew from what was read of it; what cannot be read as text."""
+def shown(formula: str) -> str:
+    """A formula as MathML for a page, or as code where it cannot be read or is too large."""
     try:
-        root = read_mathml(formula) if is_mathml(formula) else latex_markup(formula)
+        math = read_mathml(formula) if is_mathml(formula) else latex_markup(formula)
     except InputError:
-        return f"<code>{html.escape(formula)}</code>"
-    return '<math display="block">' + "".join(_kept(part) for part in root) + "</math>"
-
-
-def _kept(element: Element) -> str:
-    """An element of MathML that a page may show: no attribute, no script, no foreign markup."""
-    if element.tag == "semantics":  # what is shown, without its annotations
-        return "".join(_kept(part) for part in list(element)[:1])
-    if element.tag not in SHOWN:
-        return ""
-    text = html.escape((element.text or "").strip())
-    return f"<{element.tag}>{text}{''.join(_kept(part) for part in element)}</{element.tag}>"
+        math = None
+    markup = "" if math is None else rendered(math)
+    return markup or f"<code>{html.escape(formula)}</code>"
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
 """The page of answers shows formulas and nothing else."""
 
-from experiments.gcl.search import page, rendered
+from experiments.gcl.search import page, shown
 from gcl_jax.inference import FoundFormula
 
 
 def test_formulas_are_rendered_without_anything_that_runs() -> None:
-    assert "<mfrac>" in rendered(r"\frac{a}{b}")
+    assert "<mfrac>" in shown(r"\frac{a}{b}")
     evil = (
         '<math><mi onclick="alert(1)" href="javascript:x">a</mi><script>alert(2)</script>'
         "<mtext>&lt;b&gt;</mtext></math>"
     )
-    shown = rendered(evil)
-    assert "alert" not in shown
-    assert "javascript" not in shown
-    assert "<mi>a</mi>" in shown
-    assert "&lt;b&gt;" in shown
-    assert rendered(r"\frac{<b>") == r"<code>\frac{&lt;b&gt;</code>"
+    kept = shown(evil)
+    assert "alert" not in kept
+    assert "javascript" not in kept
+    assert "<mi>a</mi>" in kept
+    assert "&lt;b&gt;" in kept
+    assert shown(r"\frac{<b>") == r"<code>\frac{&lt;b&gt;</code>"
 
 
 def test_a_page_has_a_row_for_each_answer() -> None:

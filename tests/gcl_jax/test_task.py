@@ -5,14 +5,13 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from gcl_jax.augmentations import AugmentationConfig
 from gcl_jax.config import Config, ContrastConfig, DataConfig, ModelConfig
 from gcl_jax.encoding import index_formulas
 from gcl_jax.graphs import make_vocabulary
 from gcl_jax.model import make_encoder
-from gcl_jax.task import ContrastTask, chunk_count
+from gcl_jax.task import ContrastTask
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 from retrieval_jax.sharding import MeshConfig, make_mesh, shard_batch
 from tests.gcl_jax.toy_graphs import random_formulas
@@ -119,11 +118,3 @@ def test_memory_does_not_grow_with_the_batch():
         return step.lower(params, batch).compile().memory_analysis().temp_size_in_bytes
 
     assert temporary(16) < 2 * temporary(2)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "chunks"),
-    [((256, 256, 1), 1), ((512, 256, 1), 2), ((512, 256, 8), 8), ((24, 5, 4), 8), ((24, 1, 1), 24)],
-)
-def test_chunks_are_equal_and_shared_by_the_lanes(sizes, chunks):
-    assert chunk_count(*sizes) == chunks
