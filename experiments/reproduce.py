@@ -1,6 +1,6 @@
 """Runs the command of a results file again, and compares.
 
-COMMAND   python -m experiments.reproduce experiments/results/mathsim_zbmath.json
+COMMAND   python -m experiments.reproduce experiments/results/ltr_debian_clir.json
 TIME      that of the command, which the file names
 HARDWARE  that of the command
 SCORE     a table of the numbers that differ
@@ -32,7 +32,7 @@ from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError, one_screen_errors
 
 # What differs from one time to the next, or says how and not what.
-IGNORED = ("provenance", "config", "configs", "seconds", "tuning")
+IGNORED = ("provenance", "config", "configs", "seeds", "tuning")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +119,15 @@ def found(argument: str) -> str:
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
     """What a record's experiment has measured, by path."""
-    return flatten({name: value for name, value in record.items() if name not in IGNORED})
+    kept = {name: value for name, value in record.items() if name not in IGNORED}
+    return flatten(_without_seconds(kept))
+
+
+def _without_seconds(value: Any) -> Any:
+    """The same without the times at any level."""
+    if isinstance(value, Mapping):
+        return {k: _without_seconds(of) for k, of in value.items() if k != "seconds"}
+    return [_without_seconds(of) for of in value] if isinstance(value, list) else value
 
 
 def compare(

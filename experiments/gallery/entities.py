@@ -54,8 +54,9 @@ def answer_blocks(answers: Sequence[Answer], number: str) -> list[Block]:
     cards = "".join(_card(of) for of in answers)
     ranks = [rank for of in answers for rank in of.meant.values()]
     found = sum(rank <= 5 for rank in ranks)
-    about = f"{number}, none chosen by its answers; {found} of {len(ranks)} that were meant are"
-    return [f"{about} among the best five.", Markup(f'<div class="cards">{cards}</div>')]
+    meant = f", none chosen by its answers; {found} of {len(ranks)} that were meant are among"
+    about = f"{number}{meant} the best five." if ranks else f"{number}."
+    return [about, Markup(f'<div class="cards">{cards}</div>')]
 
 
 def _card(of: Answer) -> str:

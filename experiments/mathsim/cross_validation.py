@@ -46,6 +46,21 @@ class Command:
     test_length: int = 256
 
 
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the results depend on, beside the pairs; a run folder is of one.
+
+    Attributes:
+        fine_tuning: the configuration.
+        folds: of groups.
+        test_length: word pieces a text is cut to when it is scored.
+    """
+
+    fine_tuning: FineTuningConfig
+    folds: int
+    test_length: int
+
+
 @one_screen_errors
 def main() -> None:
     """Cross-validates as the command line says."""
@@ -56,7 +71,8 @@ def main() -> None:
     quiet_libraries()
     folder = data_folder(command.folder)
     pairs = read_training_pairs(folder)
-    run = create_run(command.run, PACKAGE, command.config, pairs.fingerprint)
+    settings = Settings(command.config, command.folds, command.test_length)
+    run = create_run(command.run, PACKAGE, settings, pairs.fingerprint)
     scores = cross_validate(command.config, pairs, command.folds, folder, command.test_length)
     kept = ~german_pairs(pairs)
     measures = pair_measures(scores[kept], pairs.labels[kept])

@@ -100,10 +100,9 @@ def _both(cell: Results) -> str:
 
 def heat_map_blocks(results: Results) -> list[Block]:
     """Augmentation by batch size, a table a layout, partial/full bpref of all topics."""
-    number = results["seeds"] if isinstance(results["seeds"], int) else len(results["seeds"])
     blocks: list[Block] = [
         f"bpref partial/full over all 20 topics, pool of all judged formulas; mean and standard"
-        f" deviation of {number} seeds"
+        f" deviation of {seeds_in_words(results)}"
     ]
     for layout, augmentations in results["means"].items():
         sizes = list(next(iter(augmentations.values())))
@@ -114,6 +113,18 @@ def heat_map_blocks(results: Results) -> list[Block]:
         header = [f"{layout.upper()}: augmentation", *(f"batch {size}" for size in sizes)]
         blocks.append(Table(header, rows))
     return blocks
+
+
+def number_of_seeds(results: Results) -> int:
+    """How many seeds a results file is of: it holds their number or names them."""
+    seeds = results.get("seeds", ())
+    return seeds if isinstance(seeds, int) else len(seeds)
+
+
+def seeds_in_words(results: Results) -> str:
+    """The number of seeds as words."""
+    number = number_of_seeds(results)
+    return "1 seed" if number == 1 else f"{number} seeds"
 
 
 def readable(name: str) -> str:

@@ -5,7 +5,7 @@ COMMAND   python -m experiments.sweep --ablation gcl_augmentation --output runs/
               --fields model.kind=dual,hybrid model.layers=2,4,6 --seeds 0 1 2 -- --preset small
 TIME      cells by the time of each; `--dry-run` lists them and runs nothing
 HARDWARE  that of the experiment; `--workers` processes at a time
-SCORE     results.json in --output, and where --results says
+SCORE     results.json in --output, and where --results says when all cells are done
 
 Words after `--` are options of all cells. A value with spaces is several words:
 `--fields "augmentation.methods=node_drop,node_drop edge_drop"`. Finished cells are not run again, a
@@ -51,7 +51,7 @@ class Command:
             shows how the cells are; commands = write commands.txt for any other.
         slurm: what to ask Slurm for.
         dry_run: list the cells with their states and commands, and run nothing.
-        results: JSON file to write besides results.json in `output`.
+        results: JSON file to write besides results.json in `output`, when all cells are done.
     """
 
     output: Path
@@ -72,7 +72,8 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
     """The sweep that a command line means.
 
     Raises:
-        InputError: neither an ablation nor a module, an unknown ablation, or a field without value.
+        InputError: neither an ablation nor a module, an unknown ablation, a field without value, or
+            a field or value that is given twice.
     """
     if command.ablation is not None:
         if command.ablation not in ABLATIONS:
@@ -87,9 +88,11 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
         )
     if command.module is None:
         raise InputError("no experiment was given", "Give --module or --ablation.")
+    axes = list(map(_axis, command.fields))
+    _check_once([name for name, _ in axes], "--fields")
     return Sweep(
         command.module,
-        dict(map(_axis, command.fields)),
+        dict(axes),
         command.seeds or (0,),
         tuple(options),
         command.seed_option,
@@ -101,8 +104,15 @@ def _axis(field: str) -> tuple[str, dict[str, tuple[str, ...]]]:
     name, equals, values = field.partition("=")
     if not (name and equals and all(values.split(","))):
         raise InputError(f"{field!r} is no field with values", "Write NAME=VALUE,VALUE.")
+    _check_once(values.split(","), field)
     choices = {value: (f"--{name}", *shlex.split(value)) for value in values.split(",")}
     return name, choices
+
+
+def _check_once(names: Sequence[str], where: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{where}: {', '.join(twice)} is given twice", "Give each once.")
 
 
 def run_sweep(name: str, sweep: Sweep, output: Path, launcher: Launcher) -> list[Cell]:
@@ -161,7 +171,10 @@ def main() -> None:
     unfinished = run_sweep(name, sweep, command.output, launchers[command.launcher])
     record = status.sweep_record(name, sweep, command.output)
     write_record(command.output / "results.json", record)
-    write_record(command.results, record)
+    if not unfinished:
+        write_record(command.results, record)
+    elif command.results is not None:
+        print(f"{command.results} is not written: {len(unfinished)} cells are not done.")
     console = Console()
     console.print(status.progress_table(name, status.rows_of(cells, command.output)))
     failed = status.failures(cells, command.output)

@@ -9,7 +9,8 @@ from experiments.sweep.cells import Axis, Sweep
 DOCENT, GCL = "experiments.docent.pretrain", "experiments.gcl.train"
 LTR, MATHSIM = "experiments.ltr.train", "experiments.mathsim.cross_validation"
 SEEDS = (0, 1, 2)
-# Of partial and full relevance, on the topics that choose nothing; both pools.
+# Of partial and full relevance, in both pools: on the even topics, which choose nothing, and on
+# all, of which the odd ones choose the checkpoint and the share of layout trees.
 BPREF = ("bpref.*.even.*", "bpref.*.all.*")
 SIMILARITY = ("measures.Spearman", "measures.AP")
 LOWER_LAYERS = ("^embeddings/", "^encoder/layer_[01]/")

@@ -3,12 +3,14 @@
 A claim is a file with its owner; a thread of the owner touches it every few seconds, so that one
 which was left by a killed process, or by a machine that is gone, is seen to be stale. Claims are
 taken under a lock of the operating system, which ends with its process; it works on local disks and
-on NFS. Ages are read against the file system's own clock, as those of machines differ.
+on NFS. A process whose claim was taken by another ends itself. Ages are read against the file
+system's own clock, as those of machines differ.
 """
 
 import fcntl
 import json
 import os
+import signal
 import socket
 import threading
 import uuid
@@ -20,10 +22,6 @@ from typing import Any
 CLAIM = "claim.json"
 HEARTBEAT_S = 10.0
 STALE_S = 120.0
-
-
-class LostClaimError(RuntimeError):
-    """Another process took the claim, for this one gave no sign of life for too long."""
 
 
 class Claim:
@@ -45,9 +43,16 @@ class Claim:
         while not self._stop.wait(seconds):
             with suppress(OSError):  # a full or absent disk: perhaps the next time
                 self.check()
+            if self.lost:  # training saves, then ends; the other one goes on
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
 
     def check(self) -> None:
-        """Gives a sign of life; notes in `lost` that the claim is another's."""
+        """Gives a sign of life; notes in `lost` that the claim is another's, or gone.
+
+        Raises:
+            OSError: it cannot be read or touched now, which says nothing of whose it is.
+        """
         with _locked(self._folder):
             if _owner(self._folder) == self._owner:
                 os.utime(self._folder / CLAIM)
@@ -58,7 +63,7 @@ class Claim:
         """Gives the claim back, if it is still ours."""
         self._stop.set()
         self._thread.join()
-        with _locked(self._folder):
+        with suppress(OSError), _locked(self._folder):  # what is left is stale soon
             if _owner(self._folder) == self._owner:
                 (self._folder / CLAIM).unlink()
 
@@ -93,7 +98,10 @@ def is_claimed(folder: Path, stale_s: float = STALE_S) -> bool:
     """Whether a living process has the cell: a fresh claim whose process, if it is of this
     machine, is there.
     """
-    owner = _owner(folder)
+    try:
+        owner = _owner(folder)
+    except OSError:  # rather wait than run it twice
+        return True
     if owner is None:
         return False
     if owner.get("host") == socket.gethostname() and not _is_running(int(owner["pid"])):
@@ -104,7 +112,7 @@ def is_claimed(folder: Path, stale_s: float = STALE_S) -> bool:
 
 
 def _owner(folder: Path) -> dict[str, Any] | None:
-    with suppress(OSError, ValueError):
+    with suppress(FileNotFoundError, ValueError):
         return json.loads((folder / CLAIM).read_text(encoding="utf-8"))
     return None
 

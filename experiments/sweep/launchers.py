@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from experiments.launch import ModuleJob, Slurm, make_executor
+from retrieval_jax.errors import InputError
 
 POLL_S = 0.5
 
@@ -81,9 +82,17 @@ class SlurmArray:
         """Submits all, and does not wait: the sweep's command, called again, says how they are.
 
         Raises:
-            InputError: as `experiments.launch.make_executor`.
+            InputError: more than one task a job, of which one alone could claim the cell; or as
+                `experiments.launch.make_executor`.
         """
-        executor = make_executor(self._options)
+        options = self._options
+        tasks = options.nodes * (options.tasks_per_node or options.gpus_per_node or 1)
+        if tasks > 1:
+            raise InputError(
+                f"{tasks} tasks for each cell, which one process runs",
+                "Ask for one node with one task and at most one GPU.",
+            )
+        executor = make_executor(options)
         with executor.batch():  # the words of a command: python -m MODULE ARGUMENTS
             jobs = [executor.submit(ModuleJob(words[2], words[3:])) for words in commands]
         for job in jobs:
@@ -93,10 +102,10 @@ class SlurmArray:
 
 
 class CommandFile:
-    """Writes commands to a file, one a line, for whatever runs them.
+    r"""Writes commands to a file, one a line, for whatever runs them.
 
-    For example `xargs -P 4 -I{} sh -c '{}' < commands.txt`, or the array of another scheduler, each
-    task of which takes its line.
+    For example `xargs -d '\n' -P 4 -I{} sh -c '{}' < commands.txt`, or the array of another
+    scheduler, each task of which takes its line.
 
     Args:
         path: the file.

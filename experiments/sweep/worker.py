@@ -38,6 +38,8 @@ from retrieval_jax.errors import one_screen_errors
 
 BUSY = 75
 """Exit status EX_TEMPFAIL: another process runs the cell."""
+FAILED_BEFORE = "failed_before.json"
+"""Where `failed.json` goes when the cell is run again, for the number of attempts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,8 @@ def run_cell(cell: Cell, output: Path, measures: tuple[str, ...] = ()) -> int:
     with claim:
         if (folder / DONE).is_file():
             return 0
+        if (folder / FAILED).is_file():
+            (folder / FAILED).replace(folder / FAILED_BEFORE)
         started = time.perf_counter()
         code = _experiment(cell, output)
         if code >= 128 or claim.lost:
@@ -86,7 +90,7 @@ def run_cell(cell: Cell, output: Path, measures: tuple[str, ...] = ()) -> int:
             write_json(folder / FAILED, record | {"code": code})
         else:
             write_json(folder / DONE, record | {"measures": measured(folder / "run", measures)})
-            (folder / FAILED).unlink(missing_ok=True)
+            (folder / FAILED_BEFORE).unlink(missing_ok=True)
         return code
 
 
@@ -106,7 +110,8 @@ def note_killed(cell: Cell, output: Path, code: int) -> None:
 
 
 def _failures(folder: Path) -> int:
-    return read_json(folder / FAILED)["attempts"] if (folder / FAILED).is_file() else 0
+    notes = (folder / name for name in (FAILED, FAILED_BEFORE))
+    return max((read_json(note)["attempts"] for note in notes if note.is_file()), default=0)
 
 
 def _experiment(cell: Cell, output: Path) -> int:

@@ -100,6 +100,8 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
     run(cross_validation, monkeypatch, *tiny, *start, *folds)
     alone = json.loads((tmp_path / "cv" / "results.json").read_text())["measures"]
     assert alone["Spearman"] == pytest.approx(choice["measures"]["cosine"]["Spearman"], abs=1e-6)
+    with pytest.raises(SystemExit):  # of other folds: another run
+        run(cross_validation, monkeypatch, *tiny, *start, *folds, "--folds", 3)
     from_adapted = ("--model.encoder", adapted / "encoder", "--choice", tuned / "choice.json")
     run(finetune, monkeypatch, *tiny, *from_adapted, *seeds, "--run", both)
     assert json.loads((both / "choice.json").read_text())["chosen"] == choice["chosen"]

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import sys
 import time
+import types
 
 import pytest
 
@@ -43,13 +45,12 @@ def test_differences_are_paired_and_holm_corrected():
 
 
 def test_a_record_holds_what_it_was_made_with():
-    held = bytearray(50 * 2**20)
     record = records.make_record("toy", "3 queries", Config(), (0, 1), "abc", {"systems": {}})
-    assert len(held) and record["config"] == {"layers": [1, 2]}
+    assert record["config"] == {"layers": [1, 2]}
     assert (record["seeds"], record["systems"]) == ([0, 1], {})
     made = record["provenance"]
     assert made["data_fingerprint"] == "abc" and "numpy" in made["versions"]
-    assert made["peak_mib"] > 50 and " cores of " in made["hardware"]
+    assert " cores of " in made["hardware"]
     assert 0 < made["wall_s"] < 24 * 3600
     time.sleep(0.15)
     assert records.provenance("abc")["wall_s"] > made["wall_s"]
@@ -57,6 +58,16 @@ def test_a_record_holds_what_it_was_made_with():
     assert paths["configs"] == {"A": {"x": ["b", 1], "y": "k=v"}}
     several = records.make_record("toy", "", {"A": Config(), "B": Config(())}, (), "", {})
     assert several["configs"] == {"A": {"layers": [1, 2]}, "B": {"layers": []}}
+
+
+def test_the_most_memory_is_that_of_the_process_or_as_the_system_counts_it(monkeypatch):
+    monkeypatch.setattr(records, "_read_proc", lambda name: "VmPeak:\t  9 kB\nVmHWM:\t  2560 kB\n")
+    made = records.provenance("")
+    assert (made["peak_mib"], made["wall_s"]) == (2.5, None)
+    usage = types.SimpleNamespace(ru_maxrss=3 * 2**20)
+    monkeypatch.setattr(records, "_read_proc", lambda name: "")
+    monkeypatch.setattr(records.resource, "getrusage", lambda who: usage)
+    assert records.provenance("")["peak_mib"] == (3.0 if sys.platform == "darwin" else 3072.0)
 
 
 def test_files_are_written_whole_and_read_back(tmp_path):

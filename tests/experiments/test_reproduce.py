@@ -13,6 +13,8 @@ def record(mean=0.5, sd=0.0, command="python -m experiments.toy --x 1 --results 
     return {
         "experiment": "toy",
         "config": {"rate": 3},
+        "seeds": [int(100 * mean)],
+        "rows": [{"seconds": mean}],
         "systems": {"a": {"RR": {"mean": mean, "sd": sd}}},
         "provenance": {"command": command, "data_fingerprint": "abc", "wall_s": mean},
     }

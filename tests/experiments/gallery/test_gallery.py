@@ -44,6 +44,7 @@ def test_answers_say_where_the_meant_ones_are():
     assert f'<li class="meant">{NAMES[0]}</li>' in text
     assert "&lt;i&gt; like C" in text and "<b>" not in text
     assert "B &lt;b&gt; (1991) is at rank 6" in text
+    assert answer_blocks(answer(Ranker(), [("A", frozenset())]), "Ours")[0] == "Ours."
 
 
 def test_nearest_entities_by_cosine():

@@ -210,17 +210,38 @@ def test_verdicts_of_heat_maps(best, outcome):
     assert stable == "holds partly"
 
 
+def test_maps_of_one_seed_size_or_augmentation_are_not_overrated():
+    record = heat_map_record() | {"seeds": [0]}
+    slt, _, _, batches, stable = verdicts("gcl", {"gcl_heatmap": record}).values()
+    assert slt[2] == "holds" and stable[2] == "not measured"
+    assert slt[3] == (
+        "best of batch 256, 1024: substitute_variables 0.375 ± 0.012, node_drop 0.250 ± 0.012;"
+        " 1 seed, no test"
+    )
+    assert batches[3].endswith("+0.000 to +0.000; 1 seed, no test")
+    for of in record["means"]["slt"].values():
+        del of["256"]
+    record["means"]["opt"] = record["means"]["slt"]
+    outcomes = [row[2] for row in verdicts("gcl", {"gcl_heatmap": record}).values()]
+    assert outcomes == ["holds", "holds", *["not measured"] * 3]
+    record["means"]["slt"] = {"rename": record["means"]["slt"]["node_drop"]}
+    slt = next(iter(verdicts("gcl", {"gcl_heatmap": record}).values()))
+    assert slt[2] == "not measured"
+
+
 def tag_record():
-    record = json.loads(json.dumps(TAGS)) | {"tuning": {"a|b": {}}}
-    record["closed"]["TagGenome"] = record["closed"]["TF-IDF"]
+    kinds = {"a|b": {"model": {"kind": "hybrid"}}, "dual": {"model": {"kind": "dual"}}}
+    record = json.loads(json.dumps(TAGS)) | {"configs": kinds, "seeds": [0]}
+    record["closed"]["TagGenome"] = record["closed"]["dual"] = record["closed"]["TF-IDF"]
     return record
 
 
 def test_verdicts_of_tags():
     rows = list(verdicts("docent", {"docent_tags": tag_record()}).values())
     genome, few = rows[-2:]
-    assert genome[2:4] == ["holds", "a|b: MAP 0.500 ± 0.125; TagGenome: MAP 0.250"]
-    assert few[2:4] == ["does not hold here", "a|b: AUC 0.375 with 100 tags, 0.750 with all"]
+    assert genome[2:4] == ["holds", "a|b: MAP 0.500 ± 0.125; TagGenome: MAP 0.250; 1 seed, no test"]
+    numbers = "a|b: AUC 0.375 with 100 tags, 0.750 with all; 1 seed, no test"
+    assert few[2:4] == ["does not hold here", numbers]
 
 
 def test_the_readme_may_hold_the_verdicts(tmp_path):

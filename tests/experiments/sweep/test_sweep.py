@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -91,6 +92,26 @@ def test_a_claim_has_one_living_owner(tmp_path):
     assert claims.take(tmp_path, heartbeat_s=100).check() is None
 
 
+def test_who_has_lost_a_claim_is_told_to_stop_but_not_by_a_bad_disk(tmp_path, monkeypatch):
+    told = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: told.set())
+    try:
+        with claims.take(tmp_path, heartbeat_s=0.01) as claim:
+
+            def unreadable(folder):
+                raise PermissionError
+
+            with monkeypatch.context() as patch:
+                patch.setattr(claims, "_owner", unreadable)
+                time.sleep(0.05)
+                assert claims.is_claimed(tmp_path)
+            assert not claim.lost and not told.is_set()
+            (tmp_path / claims.CLAIM).write_text("{}")
+            assert told.wait(5) and claim.lost
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_the_claim_of_a_killed_process_is_none(tmp_path):
     with claims.take(tmp_path):
         owner = json.loads((tmp_path / claims.CLAIM).read_text())
@@ -139,7 +160,18 @@ def test_a_failed_cell_is_noted_and_run_again(toy):
     assert line.startswith(f"failed: {cell.name} (status 1, 1 attempts)") and line.endswith(LOG)
     assert run_cell(cell, output) == 0
     assert json.loads((folder / DONE).read_text())["attempts"] == 2
-    assert not (folder / FAILED).exists()
+    assert not list(folder.glob("failed*"))
+
+
+def test_a_failed_cell_that_is_run_again_and_stopped_is_interrupted(toy):
+    sweep, output = toy
+    (cell,) = prepared(sweep(15), output)
+    folder = cell.folder(output)
+    (folder / FAILED).write_text('{"attempts": 2}')
+    assert run_cell(cell, output) == 143
+    assert state(folder) == "interrupted"
+    assert run_cell(cell, output) == 0
+    assert json.loads((folder / DONE).read_text())["attempts"] == 3
 
 
 def test_a_cell_that_was_told_to_stop_is_interrupted_not_failed(toy):
@@ -198,10 +230,14 @@ def test_the_command_line_lists_runs_and_reports(toy, monkeypatch, capsys):
     )
     assert listed[-1] == "2 cells"
     assert not output.exists()
-    assert "2 commands" in call(*grid, "--launcher", "commands")
+    results = ("--results", str(output / "copy.json"))
+    written = call(*grid, "--launcher", "commands", *results)
+    assert "2 commands" in written and "is not written: 2 cells are not done" in written
+    assert not (output / "copy.json").exists()
     lines = (output / "commands.txt").read_text().splitlines()
     assert len(lines) == 2 and "experiments.sweep.worker --output" in lines[0]
-    assert "2 done" in call(*grid)
+    assert "2 done" in call(*grid, *results)
+    assert (output / "copy.json").read_text() == (output / "results.json").read_text()
     rows = json.loads((output / "results.json").read_text())["rows"]
     assert [row["choices"] for row in rows] == [{"size": "4"}, {"size": "5"}]
 
@@ -215,6 +251,9 @@ def test_wrong_sweeps_are_refused(tmp_path):
         command_line.sweep_of(replaced(command, ablation="x"), ())
     with pytest.raises(InputError, match="no field with values"):
         command_line.sweep_of(replaced(command, module="m", fields=("a=1,",)), ())
+    for fields in (("a=1", "a=2"), ("a=1,1",)):
+        with pytest.raises(InputError, match="is given twice"):
+            command_line.sweep_of(replaced(command, module="m", fields=fields), ())
 
 
 def test_commands_of_any_launcher_are_quoted(tmp_path):
@@ -254,6 +293,10 @@ def test_an_array_of_slurm_runs_the_workers(monkeypatch, tmp_path, capsys):
     words = ("--output", str(tmp_path), "--cell", sweep.cells()[1].name)
     assert submitted[1] == ("experiments.sweep.worker", words)
     assert "job 2: log" in capsys.readouterr().out
+    for options in (Slurm(nodes=2), Slurm(tasks_per_node=2), Slurm(gpus_per_node=2)):
+        with pytest.raises(InputError, match="2 tasks for each cell"):
+            launchers.SlurmArray(options)(commands, lambda: None)
+    assert len(submitted) == 2
 
 
 class ParsedError(Exception):
