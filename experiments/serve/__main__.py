@@ -10,6 +10,7 @@ one. Stop it by Ctrl-C or SIGTERM: what was asked is answered first.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import socket
 from pathlib import Path
@@ -66,13 +67,13 @@ def main() -> None:
     command = tyro.cli(Command, prog="python -m experiments.serve", description=__doc__)
     quiet_libraries()
     try:
-        import fastapi  # noqa: F401
         import uvicorn
+
+        from experiments.serve.app import create_app
+
+        app = create_app(load(command))
     except ModuleNotFoundError as error:
         raise InputError(f"the package {error.name!r} is not installed", EXTRA) from error
-    from experiments.serve.app import create_app
-
-    app = create_app(load(command))
     config = uvicorn.Config(
         app,
         command.host,
@@ -80,15 +81,22 @@ def main() -> None:
         server_header=False,
         access_log=False,
         log_level="warning",
-        timeout_graceful_shutdown=int(command.limits.seconds) + 1,
+        timeout_graceful_shutdown=int(2 * command.limits.seconds) + 1,  # reading, then answering
     )
-    with StopRequest():  # uvicorn stops at SIGTERM, and then sends it again
+    listening = config.bind_socket()
+    listening.set_inheritable(False)  # by the processes that read formulas
+    serve(uvicorn.Server(config), listening)
+
+
+def serve(server: "uvicorn.Server", listening: socket.socket) -> None:
+    """Serves until a signal comes; says where once it does."""
+    # uvicorn stops at SIGTERM and SIGINT, and then sends them again.
+    with StopRequest(), contextlib.suppress(KeyboardInterrupt):
         # Not by uvloop, which would fork for workers, from a process with many threads.
-        asyncio.run(_serve(uvicorn.Server(config), config.bind_socket()))
+        asyncio.run(_serve(server, listening))
 
 
 async def _serve(server: "uvicorn.Server", listening: socket.socket) -> None:
-    """Serves until a signal comes; says where once it does."""
     serving = asyncio.create_task(server.serve([listening]))
     while not (server.started or serving.done()):
         await asyncio.sleep(0.05)
@@ -120,9 +128,13 @@ def load(command: Command) -> "Service":
         formulas = load_formulas(Path(command.formulas), answers, None, command.slt_weight)
     if command.entities == "quickstart" and not QUICKSTART.is_dir():
         print(f"no entities: there is no {QUICKSTART}; make it by python -m experiments.quickstart")
+    elif command.entities == "quickstart":
+        try:
+            entities = load_entities(QUICKSTART, command.data_dir, answers)
+        except InputError as error:  # not finished, say
+            print(f"no entities: {error.problem}")
     elif command.entities != "none":
-        run = QUICKSTART if command.entities == "quickstart" else Path(command.entities)
-        entities = load_entities(run, command.data_dir, answers)
+        entities = load_entities(Path(command.entities), command.data_dir, answers)
     if formulas is None and entities is None:
         raise InputError("there is nothing to serve", "Name a run: --formulas or --entities.")
     return Service(formulas, entities, command.limits, command.processes)

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from experiments.serve.api import api_router
-from experiments.serve.guard import Guard
+from experiments.serve.guard import HEADERS, Guard
 from experiments.serve.pages import page_router
 from experiments.serve.problems import ProblemDetails, add_handlers
 from experiments.serve.service import Service
@@ -39,7 +39,7 @@ def create_app(service: Service) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    add_handlers(app)
+    add_handlers(app, HEADERS)
     app.add_middleware(Guard, limits=service.limits, metrics=service.metrics)
     app.include_router(api_router(service))
     app.include_router(page_router(service), include_in_schema=False)

@@ -48,7 +48,7 @@ class Converted(NamedTuple):
 
 
 class Converter:
-    """Worker processes of `worker`, each started when it is first needed, and anew after its end.
+    """Worker processes of `worker`, started by `warm_up` or when first needed, and anew when ended.
 
     Args:
         limits: of formulas.
@@ -100,7 +100,7 @@ class Converter:
         except Problem as problem:
             if problem.status != 422:
                 raise
-            reply = {}
+            return ""  # not kept: a process has ended, perhaps of something else
         markup = reply.get("mathml", "")
         self._rendered[formula] = markup
         if len(self._rendered) > _KEPT:
@@ -114,6 +114,15 @@ class Converter:
         finally:
             self._idle.put_nowait(worker)
 
+    async def warm_up(self) -> None:
+        """Starts all processes, which takes longer than a query may.
+
+        Raises:
+            Problem: one does not start.
+        """
+        request = {"task": "markup", "formula": "x"}
+        await asyncio.gather(*(self._ask(request) for _ in self._workers))
+
     async def close(self) -> None:
         """Ends the processes."""
         for worker in self._workers:
@@ -126,21 +135,22 @@ class _Worker:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._process: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Asks once: a formula that has ended a process gets no other to end."""
-        if self._process is not None and self._process.returncode is not None:
-            self._process = None  # ended since, of something else
-        is_new = self._process is None
-        process = self._process = self._process or await self._start()
+        if self._starting is not None and self._starting.done() and not self._is_alive():
+            await self.end()  # ended since, of something else
+        self._starting = self._starting or asyncio.create_task(self._start())
+        # A start may take longer than a query may, whose end is not that of the start.
+        process = await asyncio.shield(self._starting)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             await process.stdin.drain()
-            # Its own alarm comes first, but for what a start takes.
-            patience = self._seconds + (_START_SECONDS if is_new else 1.0)
-            line = await asyncio.wait_for(process.stdout.readline(), patience)
+            # Its own alarm comes first.
+            line = await asyncio.wait_for(process.stdout.readline(), self._seconds + 1.0)
         except BaseException as error:  # Cancelled too: its reply must not meet the next question.
             await self.end()
             if not isinstance(error, OSError | ValueError | TimeoutError):
@@ -156,9 +166,12 @@ class _Worker:
             "Give a simpler formula.",
         )
 
+    def _is_alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
     async def _start(self) -> asyncio.subprocess.Process:
         paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
-        return await asyncio.create_subprocess_exec(
+        process = self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "experiments.serve.worker",
@@ -169,14 +182,30 @@ class _Worker:
             close_fds=False,  # then it is spawned, not forked from a process with many threads
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         )
+        assert process.stdout is not None
+        with contextlib.suppress(TimeoutError):
+            if await asyncio.wait_for(process.stdout.readline(), _START_SECONDS):
+                return process
+        await _kill(process)
+        raise Problem(
+            503, "not-started", "The process that reads formulas did not start.", retry_after=5
+        )
 
     async def end(self) -> None:
         """Ends the process, if there is one."""
+        starting, self._starting = self._starting, None
+        if starting is not None and not starting.done():
+            starting.cancel()
+            await asyncio.wait([starting])
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _kill(process)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 def _view(layout: Any, reply: dict[str, Any]) -> TreeView:

@@ -19,6 +19,9 @@ from retrieval_jax.search import hold, top_k
 Trees = Literal["slt", "opt", "fused"]
 """By which trees to compare: layout, operators, or both."""
 
+_SPARE = 4
+"""Rows that are found for an answer, since some hold the same formula."""
+
 SHAPES = ((2, 128), (2, 1024), (32, 1024), (32, 4096))
 """Graphs, and nodes of each layout, of a call to the encoder; one graph at least is filler."""
 
@@ -66,7 +69,7 @@ class FormulaIndex:
         searcher: a run that was loaded with its store.
         title: of the collection, for the page.
         is_trained: whether the run has learnt anything, for the page.
-        answers: rows that are found for a query.
+        answers: different formulas that are wanted for a query, at most.
         slt_weight: share of layout trees in the fused score, as the store was made with.
 
     Attributes:
@@ -87,7 +90,7 @@ class FormulaIndex:
         slt_weight: float = 0.5,
     ) -> None:
         self.title, self.is_trained = title, is_trained
-        self._searcher, self._answers, self._slt_weight = searcher, answers, slt_weight
+        self._searcher, self._rows, self._slt_weight = searcher, _SPARE * answers, slt_weight
         assert searcher.store is not None
         stored = searcher.store.read()
         if not stored.ids:
@@ -121,7 +124,7 @@ class FormulaIndex:
             for place, query in enumerate(part):
                 of_query = {name: of[place : place + 1] for name, of in vectors.items()}
                 rows[place] = self._query_vector(of_query, query.trees)
-            scores, found = map(np.asarray, top_k(rows, self._documents, self._answers))
+            scores, found = map(np.asarray, top_k(rows, self._documents, self._rows))
             answers += [
                 FormulaAnswer(rows[place], found[place], scores[place])
                 for place in range(len(part))
@@ -133,7 +136,7 @@ class FormulaIndex:
         for graphs, nodes in SHAPES:
             yield f"formulas, {graphs} graphs of {nodes} nodes"
             self._searcher.encode_formulas(self._filled([], graphs, nodes))
-            top_k(np.zeros((graphs, self._dim), np.float32), self._documents, self._answers)
+            top_k(np.zeros((graphs, self._dim), np.float32), self._documents, self._rows)
 
     def _query_vector(self, vectors: Mapping[str, np.ndarray], trees: Trees) -> np.ndarray:
         """A row whose product with the stored vectors, layouts side by side, is the score."""
@@ -209,7 +212,7 @@ def load_formulas(
 
     Args:
         path: run folder with a folder `store`, or that folder.
-        answers: rows that are found for a query.
+        answers: different formulas that are wanted for a query, at most.
         title: of the collection; by default the folder's name.
         slt_weight: as the store was made with.
 

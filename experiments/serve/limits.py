@@ -11,13 +11,13 @@ class Limits:
 
     Attributes:
         length: characters of a formula or a text.
-        depth: nested groups of a formula.
+        depth: nested groups of a formula; its trees may have three times as many levels.
         nodes: of a formula's tree.
         body: bytes of a request.
         items: formulas or texts of a request to encode.
         answers: that may be asked for.
         parse_seconds: what reading a formula may take.
-        seconds: what a query may take, its wait included.
+        seconds: what reading a query may take, and what answering it may, waits included.
         batch: queries on the device at a time.
         gather_ms: how long the first query of a batch waits for others.
         waiting: queries that may wait; more are told to come again.

@@ -47,9 +47,18 @@ def page_router(service: Service) -> APIRouter:
 
     answers = min(ANSWERS, service.limits.answers)
 
-    def answer(name: str, status: int = 200, **values: Any) -> HTMLResponse:
-        shared = {"service": service, "problem": None}
-        return HTMLResponse(templates.get_template(name).render(shared | values), status)
+    def answer(name: str, **values: Any) -> HTMLResponse:
+        values = {"service": service, "problem": None} | values
+        problem: Problem | None = values["problem"]
+        status, headers = (problem.status, problem.headers) if problem else (200, None)
+        return HTMLResponse(templates.get_template(name).render(values), status, headers)
+
+    def not_ready() -> HTMLResponse | None:
+        try:
+            service.check_ready()
+        except Problem as problem:
+            return answer("starting.html", problem=problem)
+        return None
 
     async def formula_values(query: str, trees: str, searches: bool) -> dict[str, Any]:
         """What templates show of a formula: how it was read, and what was found."""
@@ -78,35 +87,35 @@ def page_router(service: Service) -> APIRouter:
 
     @router.get("/")
     async def formulas(q: str = "", trees: str = "") -> HTMLResponse:
-        if service.starting:
-            return answer("starting.html", 503)
+        if waits := not_ready():
+            return waits
         if service.formulas is None:
             return await entities(q)
         values = await formula_values(q, trees, searches=True)
         examples = [(latex, await service.render(latex)) for latex in FORMULA_EXAMPLES]
-        return answer("formulas.html", _status(values), examples=examples, **values)
+        return answer("formulas.html", examples=examples, **values)
 
     @router.get("/formulas/preview")
     async def preview(q: str = "", trees: str = "") -> HTMLResponse:
         values = await formula_values(q, trees, searches=False)
-        return answer("preview.html", _status(values), **values)
+        return answer("preview.html", **values)
 
     @router.get("/formulas/answers")
     async def formula_answers(q: str = "", trees: str = "") -> HTMLResponse:
         values = await formula_values(q, trees, searches=True)
-        return answer("formula_answers.html", _status(values), **values)
+        return answer("formula_answers.html", **values)
 
     @router.get("/entities")
     async def entities(q: str = "") -> HTMLResponse:
-        if service.starting:
-            return answer("starting.html", 503)
+        if waits := not_ready():
+            return waits
         values = await entity_values(q)
-        return answer("entities.html", _status(values), examples=ENTITY_EXAMPLES, **values)
+        return answer("entities.html", examples=ENTITY_EXAMPLES, **values)
 
     @router.get("/entities/answers")
     async def entity_answers(q: str = "") -> HTMLResponse:
         values = await entity_values(q)
-        return answer("entity_answers.html", _status(values), **values)
+        return answer("entity_answers.html", **values)
 
     return router
 
@@ -115,11 +124,6 @@ def _chosen(service: Service, trees: str) -> Trees:
     """The trees that are asked for, if there are such; else the first ones."""
     known: tuple[Trees, ...] = service.formulas.trees if service.formulas else ("fused",)
     return known[known.index(trees)] if trees in known else known[0]
-
-
-def _status(values: dict[str, Any]) -> int:
-    problem = values.get("problem")
-    return 200 if problem is None else problem.status
 
 
 def _cut_at(formula: str, position: int) -> tuple[str, str, str]:

@@ -92,8 +92,13 @@ def problem_response(problem: Problem) -> JSONResponse:
     )
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Makes all errors of an application problem details."""
+def add_handlers(app: FastAPI, headers: Mapping[str, str]) -> None:
+    """Makes all errors of an application problem details.
+
+    Args:
+        app: the application.
+        headers: of the answer to a fault, which no middleware sees.
+    """
 
     @app.exception_handler(Problem)
     async def of_ours(request: Request, problem: Problem) -> JSONResponse:
@@ -116,7 +121,9 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def of_others(request: Request, error: Exception) -> JSONResponse:
         del request, error  # logged by the server, with its traceback
-        return problem_response(Problem(500, "internal", "The server failed at this request."))
+        answer = problem_response(Problem(500, "internal", "The server failed at this request."))
+        answer.headers.update(headers)
+        return answer
 
 
 def invalid(errors: Any) -> Problem:

@@ -1,7 +1,9 @@
 """What the server does, whatever asks for it: reading, encoding and searching, within limits."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +19,8 @@ from experiments.serve.problems import Problem
 
 A = TypeVar("A")
 Q = TypeVar("Q")
-T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 class FormulaHit(NamedTuple):
@@ -53,6 +56,7 @@ class Service:
         limits: as given.
         metrics: counters.
         starting: what is being compiled; "" once everything is.
+        is_failed: whether the start has failed, so that nothing more will come.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class Service:
     ) -> None:
         self.formulas, self.entities, self.limits = formulas, entities, limits
         self.metrics = Metrics()
-        self.starting = "waiting to start"
+        self.starting, self.is_failed = "waiting to start", False
         self._converter = Converter(limits, processes)
         self._device = ThreadPoolExecutor(1, "device")
         self._formulas = self._entities = None
@@ -87,13 +91,21 @@ class Service:
         return batcher
 
     async def warm_up(self) -> None:
-        """Compiles what queries need; the server is ready after it."""
+        """Compiles what queries need; the server is ready after it, or says that it failed."""
+        try:
+            await self._warm_up()
+        except Exception:  # Whatever it is, nobody waits for this task.
+            _log.exception("the start has failed at: %s", self.starting)
+            self.is_failed = True
+
+    async def _warm_up(self) -> None:
         loop = asyncio.get_running_loop()
         for index in filter(None, (self.formulas, self.entities)):
             steps = index.warm_up()
             while step := await loop.run_in_executor(self._device, next, steps, ""):
                 self.starting = step
-        await self._converter.render("x")
+        self.starting = "processes that read formulas"
+        await self._converter.warm_up()
         self.starting = ""
         self.metrics.ready.set(1)
 
@@ -108,8 +120,10 @@ class Service:
         """Refuses queries until all is compiled.
 
         Raises:
-            Problem: not yet.
+            Problem: not yet, or never, since the start has failed.
         """
+        if self.is_failed:
+            raise Problem(503, "failed", "The start has failed.", "See the log of the server.")
         if self.starting:
             raise Problem(503, "starting", f"Starting: {self.starting}.", retry_after=2)
 
@@ -119,14 +133,16 @@ class Service:
         Raises:
             Problem: it cannot be read; with the position.
         """
-        return await self._timed(self._converter.read(formula))
+        async with self._timed():
+            return await self._converter.read(formula)
 
     async def render(self, formula: str) -> str:
         """A formula as MathML for a page; "" where it cannot be shown."""
-        return await self._timed(self._converter.render(formula))
+        async with self._timed():
+            return await self._converter.render(formula)
 
     async def search_formulas(self, converted: Converted, trees: Trees, k: int) -> list[FormulaHit]:
-        """Finds formulas; equal ones are one, with all their sources.
+        """Finds formulas; equal ones are one, with the sources of those that were found.
 
         Raises:
             Problem: no formulas are served, not by these trees, more answers than allowed, too many
@@ -134,7 +150,11 @@ class Service:
         """
         index = self._has_formulas(trees)
         self._check_answers(k)
-        found = await self._encoded(converted, trees)
+        async with self._timed():
+            found = await self._encoded(converted, trees)
+            return await self._hits(index, found, k)
+
+    async def _hits(self, index: FormulaIndex, found: FormulaAnswer, k: int) -> list[FormulaHit]:
         sources: dict[str, list[str]] = {}
         hits: dict[str, FormulaHit] = {}
         for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
@@ -142,7 +162,7 @@ class Service:
             if stored.formula not in hits:
                 if len(hits) == k:
                     break
-                mathml = await self.render(stored.formula)
+                mathml = await self._converter.render(stored.formula)
                 hit = FormulaHit(stored.formula, mathml, score, (), stored.about)
                 hits[stored.formula] = hit
             sources.setdefault(stored.formula, []).extend(stored.sources)
@@ -160,13 +180,14 @@ class Service:
         self._has_formulas(trees)
         self._check_items(len(formulas))
         converted = []
-        for index, formula in enumerate(formulas):
-            try:
-                converted.append(await self.read(formula))
-            except Problem as problem:
-                problem.index = index
-                raise
-        found = await asyncio.gather(*(self._encoded(of, trees) for of in converted))
+        async with self._timed():
+            for index, formula in enumerate(formulas):
+                try:
+                    converted.append(await self._converter.read(formula))
+                except Problem as problem:
+                    problem.index = index
+                    raise
+            found = await asyncio.gather(*(self._encoded(of, trees) for of in converted))
         return np.stack([answer.vector for answer in found])
 
     async def search_entities(self, text: str, k: int) -> tuple[FoundEntity, ...]:
@@ -177,7 +198,8 @@ class Service:
                 too many queries, or no time left.
         """
         self._check_answers(k)
-        return (await self._ranked(text, k)).entities
+        async with self._timed():
+            return (await self._ranked(text, k)).entities
 
     async def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors of texts, float32 `[texts, dim]`.
@@ -186,7 +208,8 @@ class Service:
             Problem: as `search_entities`.
         """
         self._check_items(len(texts))
-        found = await asyncio.gather(*(self._ranked(of, 1, i) for i, of in enumerate(texts)))
+        async with self._timed():
+            found = await asyncio.gather(*(self._ranked(of, 1, i) for i, of in enumerate(texts)))
         return np.stack([answer.vector for answer in found])
 
     def _has_formulas(self, trees: Trees) -> FormulaIndex:
@@ -203,7 +226,7 @@ class Service:
         assert self._formulas is not None
         self.check_ready()
         query = FormulaQuery(converted.slt.tree, converted.opt.tree, trees)
-        return await self._timed(self._formulas.submit(query))
+        return await self._formulas.submit(query)
 
     async def _ranked(self, text: str, k: int, index: int | None = None) -> EntityAnswer:
         if self._entities is None:
@@ -221,7 +244,7 @@ class Service:
                 index=index,
             )
         self.check_ready()
-        return await self._timed(self._entities.submit(EntityQuery(text, k)))
+        return await self._entities.submit(EntityQuery(text, k))
 
     def _check_answers(self, k: int) -> None:
         if k > self.limits.answers:
@@ -231,9 +254,11 @@ class Service:
         if count > self.limits.items:
             raise Problem(422, "request", f"{count} items, more than {self.limits.items}.")
 
-    async def _timed(self, work: Awaitable[T]) -> T:
+    @contextlib.asynccontextmanager
+    async def _timed(self) -> AsyncIterator[None]:
         try:
-            return await asyncio.wait_for(work, self.limits.seconds)
+            async with asyncio.timeout(self.limits.seconds):
+                yield
         except TimeoutError:
             raise Problem(
                 503,

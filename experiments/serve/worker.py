@@ -22,6 +22,7 @@ from retrieval_jax.errors import InputError
 PICTURED_NODES = 150
 """Nodes of a tree that is drawn, at most."""
 
+_LEVELS_PER_GROUP = 3
 _WORKER_BYTES = 2 << 30
 
 
@@ -66,7 +67,19 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             formula,
             "Give a shorter formula, or a part of it.",
         )
+    # Braces do not show all nesting: MathML has none, and `\sqrt\sqrt x` needs none.
+    levels, most = max(_levels(slt), _levels(opt)), _LEVELS_PER_GROUP * request["depth"]
+    if levels > most:
+        raise FormulaError(f"a tree of {levels} levels, more than {most}", 0, formula)
     return {"mathml": _markup(formula), "slt": _described(slt), "opt": _described(opt)}
+
+
+def _levels(tree: Tree) -> int:
+    """Depth of a tree, where the next sign and the next cell are on the level of the former."""
+    levels = [0]
+    for parent, edge in zip(tree.parents[1:], tree.edge_labels[1:], strict=True):
+        levels.append(levels[parent] + (edge not in ("n", "e")))
+    return max(levels)
 
 
 def _markup(formula: str) -> str:
@@ -85,10 +98,12 @@ def _described(tree: Tree) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answers until standard input ends."""
+    """Answers until standard input ends; an empty line says that it can."""
     seconds = float(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the server's, which ends this one
     _limit_memory()
+    answer({"task": "trees", "formula": "x", "depth": 1, "nodes": 1})  # loads what it needs
+    print(flush=True)
     for line in sys.stdin.buffer:
         _set_alarm(seconds)
         reply = json.dumps(answer(json.loads(line)))

@@ -19,7 +19,7 @@ async function load(target, url) {
       throw new Error((await response.json()).detail);
     }
     target.innerHTML = await response.text(); // escaped by the server's templates
-    return response.ok;
+    return response.status;
   } catch (error) {
     if (error.name === "AbortError") return undefined;
     const told = document.createElement("p");
@@ -27,7 +27,7 @@ async function load(target, url) {
     told.setAttribute("role", "alert");
     told.textContent = `The server did not answer: ${error.message}`;
     target.replaceChildren(told);
-    return false;
+    return 0;
   } finally {
     if (requests.get(target) === request) target.removeAttribute("aria-busy");
   }
@@ -37,18 +37,37 @@ const query = () => `?${new URLSearchParams(new FormData(form))}`;
 
 async function show() {
   if (!preview) return;
-  const isRead = await load(preview, form.dataset.preview + query());
-  if (isRead === undefined) return;
+  const code = await load(preview, form.dataset.preview + query());
+  if (code === undefined) return;
   field.toggleAttribute("aria-invalid", false);
-  if (!isRead) field.setAttribute("aria-invalid", "true");
+  if (code === 422) field.setAttribute("aria-invalid", "true");
 }
 
 async function search() {
   status.textContent = "Searching";
-  const isFound = await load(answers, form.dataset.answers + query());
-  if (isFound === undefined) return;
-  status.textContent = answers.querySelector("h2")?.textContent ?? "No results";
+  const code = await load(answers, form.dataset.answers + query());
+  if (code === undefined) return;
+  const isTold = answers.querySelector("[role=alert]");
+  status.textContent = isTold ? "" : answers.querySelector("h2")?.textContent ?? "No results";
 }
+
+// While the server starts there is no form: the page is loaded anew once that is over.
+const ready = document.querySelector("[data-ready]")?.dataset.ready;
+
+async function wait() {
+  try {
+    const response = await fetch(ready);
+    if (response.ok || (await response.json()).type === "urn:problem:failed") {
+      location.reload();
+      return;
+    }
+  } catch {
+    // It does not answer now: asked again, as below.
+  }
+  setTimeout(wait, 2000);
+}
+
+if (ready) setTimeout(wait, 2000);
 
 if (form) {
   let typed;

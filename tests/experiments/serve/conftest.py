@@ -1,6 +1,7 @@
 """A tiny encoder and a tiny ranker, whose collections are as hostile as data can be."""
 
 import dataclasses
+import time
 
 import jax
 import pytest
@@ -95,6 +96,9 @@ def client(formula_index, entity_index):
 
     service = Service(formula_index, entity_index, LIMITS, processes=1)
     with TestClient(create_app(service)) as client:
-        while client.get("/health/ready").status_code == 503:
-            pass
+        deadline = time.monotonic() + 300
+        while (answer := client.get("/health/ready")).status_code == 503:
+            assert answer.json()["type"] == "urn:problem:starting"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         yield client

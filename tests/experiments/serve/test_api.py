@@ -1,5 +1,8 @@
 """The API in process: answers, limits, problem details, metrics, headers."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
@@ -131,12 +134,15 @@ def test_metrics_count_requests_and_batches(client):
     assert float(after["process_resident_memory_bytes"]) > 0
 
 
+def assert_guarded(response):
+    assert "script-src 'self'" in response.headers["content-security-policy"]
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
 def test_headers_forbid_what_is_not_ours(client):
     for path in ("/", "/static/page.js", "/health/live", "/nowhere"):
-        headers = client.get(path).headers
-        assert "script-src 'self'" in headers["content-security-policy"]
-        assert "default-src 'none'" in headers["content-security-policy"]
-        assert headers["x-content-type-options"] == "nosniff"
+        assert_guarded(client.get(path))
 
 
 def test_until_all_is_compiled_queries_are_told_to_come_again(service):
@@ -149,16 +155,29 @@ def test_until_all_is_compiled_queries_are_told_to_come_again(service):
     page = client.get("/")
     assert page.status_code == 503
     assert "Compiling" in page.text
+    assert page.headers["retry-after"] == "2"
 
 
 def test_a_fault_of_ours_is_a_problem_too(service):
     service.starting = ""
     service._entities._compute = lambda queries: [1 // 0 for _ in queries]
     client = TestClient(create_app(service), raise_server_exceptions=False)
-    record = assert_problem(
-        client.post("/api/entities/search", json={"query": "fourier"}), 500, "internal"
-    )
+    answer = client.post("/api/entities/search", json={"query": "fourier"})
+    record = assert_problem(answer, 500, "internal")
     assert "ZeroDivisionError" not in record["detail"]
+    assert_guarded(answer)
+
+
+def test_a_start_that_fails_is_said(service, caplog):
+    service.entities = None
+    service.formulas = SimpleNamespace(warm_up=lambda: (1 // 0 for _ in "x"))
+    asyncio.run(service.warm_up())
+    assert "ZeroDivisionError" in caplog.text
+    client = TestClient(create_app(service))
+    assert_problem(client.get("/health/ready"), 503, "failed")
+    page = client.get("/")
+    assert page.status_code == 503
+    assert "has failed" in page.text
 
 
 def test_what_is_not_served_is_said(formula_index):

@@ -25,6 +25,7 @@ ARGUMENTS = (
     "--disable-component-update --disable-sync"
 )
 expect = sync_api.expect
+expect.set_options(timeout=30_000)
 FRACTION = r"\frac{a}{b+c}"
 
 
@@ -37,11 +38,17 @@ def address(formula_index, entity_index):
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
-    while not server.started or service.starting:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    deadline = time.monotonic() + 300
+    try:
+        while not server.started or service.starting:
+            assert thread.is_alive()
+            assert not service.is_failed
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(60)
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +153,6 @@ def test_the_keyboard_reaches_search_and_results(open_page):
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "q"
-    page.get_by_label("Search for formulas like result 1").focus()
+    page.get_by_label("More like this: result 1").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**trees=fused")

@@ -12,6 +12,7 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 from experiments.serve.converter import Converter
 from experiments.serve.limits import Limits
 from experiments.serve.problems import Problem
+from experiments.serve.worker import answer
 from gcl_jax.formulas import parse
 from retrieval_jax.errors import InputError
 
@@ -58,6 +59,23 @@ def test_what_cannot_be_read_is_a_problem_with_its_place(formula, detail, positi
     assert error.value.position == position
 
 
+@pytest.mark.parametrize(
+    ("before", "x", "after"), [("<msqrt>", "<mi>x</mi>", "</msqrt>"), (r"\sqrt", " x", "")]
+)
+def test_depth_is_bounded_where_there_are_no_braces(before, x, after):
+    def asked(count):
+        formula = before * count + x + after * count
+        if after:
+            formula = f"<math>{formula}</math>"
+        return answer({"task": "trees", "formula": formula, "depth": 10, "nodes": 100})
+
+    assert "problem" not in asked(30)
+    assert asked(31)["problem"] == "a tree of 31 levels, more than 30"
+    assert "problem" not in answer(
+        {"task": "trees", "formula": "x+" * 45 + "y", "depth": 10, "nodes": 100}
+    )
+
+
 def test_a_formula_that_takes_too_long_costs_its_process_only():
     async def work(converter):
         for _ in range(2):
@@ -76,6 +94,17 @@ def test_a_process_that_ended_is_started_anew():
         await process.wait()
         assert "<mi>y</mi>" in await converter.render("y")
         assert await converter.render(r"\frac{") == ""
+
+    run(work)
+
+
+def test_a_start_outlives_the_query_that_waits_for_it():
+    async def work(converter):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(converter.render("x"), 0.01)
+        starting = converter._workers[0]._starting
+        assert "<mi>x</mi>" in await converter.render("x")
+        assert converter._workers[0]._starting is starting
 
     run(work)
 

@@ -7,6 +7,10 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
+from starlette.testclient import TestClient
+
+from experiments.serve.app import create_app
+from experiments.serve.problems import Problem
 from tests.experiments.serve.conftest import EVIL
 
 TAGS = re.compile(
@@ -109,6 +113,18 @@ def test_an_error_is_shown_in_its_place(client):
     long = client.get("/entities", params={"q": "a" * 301})
     assert long.status_code == 422
     assert "more than 300" in long.text
+
+
+def test_a_busy_server_is_no_fault_of_the_formula(service, monkeypatch):
+    async def read(formula):
+        raise Problem(503, "busy", "Too many queries wait already.", retry_after=1)
+
+    monkeypatch.setattr(service, "read", read)
+    client = TestClient(create_app(service))  # not entered, so not started
+    answer = client.get("/formulas/answers", params={"q": "x"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "Too many queries" in answer.text
+    assert client.get("/formulas/preview", params={"q": "x"}).text.strip() == ""
 
 
 def test_parts_are_those_of_the_page(client):
