@@ -6,14 +6,14 @@ import pytest
 
 import docent_jax
 from tests.docs.blocks import blocks, pages
-from tests.docs.workplace import OWN_ENTITIES, TUTORIAL, make_run, prepare, run_page
+from tests.docs.page_runs import OWN_ENTITIES, TUTORIAL, make_run, prepare, run_page
 
 PYTHON = [block for page in pages() for block in blocks(page) if block.language == "python"]
 RUN = sorted({block.page for block in PYTHON if block.runs})
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory):
+def reader_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as monkeypatch:
         prepare(folder, monkeypatch)
@@ -21,12 +21,12 @@ def workplace(tmp_path_factory):
         yield folder
 
 
-def test_the_how_to_on_entities_makes_a_run_that_knows_them(workplace):
+def test_the_how_to_on_entities_makes_a_run_that_knows_them(reader_folder):
     assert docent_jax.load("runs/own").entities == ("kettle", "lamp", "radio", "toaster")
 
 
 @pytest.mark.parametrize("page", [page for page in RUN if page != OWN_ENTITIES], ids=str)
-def test_a_page_runs(workplace, page, capsys):
+def test_a_page_runs(reader_folder, page, capsys):
     run_page(page)
     if page == TUTORIAL:
         assert "O!divide\n  0 V!a\n  1 U!plus" in capsys.readouterr().out
