@@ -26,6 +26,7 @@ def test_all_ways_to_the_loss_agree_and_tiles_take_less_memory():
         blocked_loss.prepare(command).check(wrong)
 
 
+@pytest.mark.long
 def test_the_script_measures_everything_at_toy_sizes(tmp_path, monkeypatch, capsys):
     output = tmp_path / "results" / "device.json"
     arguments = ["--small", "--peak-tflops", "0.5", "--output", str(output)]

@@ -124,7 +124,7 @@ def test_where_negatives_run_out_positives_do_not_count_as_such():
     np.testing.assert_array_equal(counted, NUM_TAGS - positives)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fine_tuning_ranks_the_tags_of_unseen_films_first(tmp_path):
     task = make_task()
     optimizer = OptimizerConfig(learning_rate=5e-3)

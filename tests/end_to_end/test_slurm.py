@@ -24,7 +24,7 @@ DAEMONS = ("munged", "slurmctld", "slurmd")
 ABSENT = [name for name in (*DAEMONS, "sbatch") if shutil.which(name) is None]
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(bool(ABSENT), reason=f"{', '.join(ABSENT)} not installed"),
     pytest.mark.skipif(os.geteuid() != 0, reason="slurmd needs root"),
 ]

@@ -146,7 +146,7 @@ def read_results(folder):
 
 
 @needs_gensim
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_record_holds_every_system_and_cell(table):
     folder, _ = table
     record = read_results(folder)
@@ -168,7 +168,7 @@ def test_the_record_holds_every_system_and_cell(table):
 
 
 @needs_gensim
-@pytest.mark.slow
+@pytest.mark.long
 def test_finished_runs_are_not_trained_again(table, monkeypatch):
     folder, words = table
     before = read_results(folder)
@@ -186,7 +186,7 @@ def test_a_table_of_nothing_is_refused():
 
 
 @needs_gensim
-@pytest.mark.slow
+@pytest.mark.long
 def test_reranking_of_what_tfidf_finds(table, tmp_path):
     folder, _ = table
     path = folder / "runs" / "debian_clir" / "en-de" / "text+meta" / "seed0"
@@ -223,7 +223,7 @@ def test_reranking_of_what_tfidf_finds(table, tmp_path):
 
 
 @needs_gensim
-@pytest.mark.slow
+@pytest.mark.long
 def test_training_again_what_a_table_has_trained(table, capsys):
     folder, _ = table
     path = folder / "runs" / "debian_clir" / "en-de" / "text" / "seed0"

@@ -65,7 +65,7 @@ def run(module, monkeypatch, *words):
     module.main()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
     encoder, data = tmp_path / "bert", tmp_path / "data"
     data.mkdir()

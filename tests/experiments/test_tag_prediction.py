@@ -109,7 +109,7 @@ def test_a_threshold_without_a_positive_on_some_split_is_left_out(capsys):
         tag_prediction.measurable(protocol, [{**rows[1], "positive pairs": 0}, rows[3]])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_compares_a_run_with_the_baselines(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gensim")
     folder = write_films(tmp_path / "imdb_movielens")

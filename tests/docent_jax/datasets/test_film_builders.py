@@ -177,7 +177,7 @@ REAL = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs imdb_movielens in the folder RETRIEVAL_DATA")
 def test_the_real_folder() -> None:
     films = film_data(read_imdb_folder(REAL))
