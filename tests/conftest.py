@@ -1,5 +1,6 @@
 """Strict settings for every test: eight CPU devices, no silent rank promotion."""
 
+import contextlib
 import os
 
 # Before JAX starts: its CPU backend reads the flag once.
@@ -8,6 +9,11 @@ os.environ["XLA_FLAGS"] = (
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# Its import configures logging anew, which closes the stream that absl logs to: under pytest that
+# of captured output. So it comes before absl is there.
+with contextlib.suppress(ImportError):
+    import submitit  # noqa: F401
 
 import jax
 
