@@ -16,7 +16,6 @@ RESULT    one JSON line, of no peer: not for benchmarks/results
 
 import dataclasses
 import functools
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +30,7 @@ import tyro
 from benchmarks import blocked_loss
 from benchmarks.graph_step import MODEL, MaskedViewsTask
 from benchmarks.masked_lm import fresh_params
+from benchmarks.measure import give_record
 from gcl_jax.data import ForestMaker
 from gcl_jax.graphs import GraphTable, Vocabulary, index_forest, make_vocabulary, pack
 from gcl_jax.model import init_params, make_encoder
@@ -272,11 +272,7 @@ def measure(command: Command) -> dict[str, Any]:
 def main() -> None:
     """Measures as the command line says."""
     command = tyro.cli(Command, prog="python -m benchmarks.device", description=__doc__)
-    line = json.dumps(measure(command))
-    print(line)
-    if command.output is not None:
-        command.output.parent.mkdir(parents=True, exist_ok=True)
-        command.output.write_text(line + "\n", encoding="utf-8")
+    give_record(measure(command), command.output)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ Rows are numbered from 0. The converter was developed on the odd rows: judge it 
 
 import dataclasses
 import hashlib
-import json
 import os
 import random
 import statistics
@@ -35,6 +34,7 @@ from typing import Any
 
 import tyro
 
+from benchmarks.measure import give_record
 from experiments.report import conversion_table
 from gcl_jax.baselines import edge_dice
 from gcl_jax.datasets.ntcir12 import CODES, QUERIES, data_folder, decode_graph, read_codes
@@ -210,11 +210,7 @@ def main() -> None:
     # For reading only: a record holds no rows of the data.
     for formula, problem in record["wikipedia"].pop("examples"):
         print(f"  {formula!r}: {problem}", file=sys.stderr)
-    line = json.dumps(record, ensure_ascii=False)
-    print(line)
-    if command.output is not None:
-        command.output.parent.mkdir(parents=True, exist_ok=True)
-        command.output.write_text(line + "\n", encoding="utf-8")
+    give_record(record, command.output)
 
 
 if __name__ == "__main__":

@@ -146,12 +146,17 @@ def compare(
         "load_average": round(load, 2),
         **provenance,
     }
-    line = json.dumps(record)
-    print(line)
-    if options.output is not None:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(line + "\n", encoding="utf-8")
+    give_record(record, options.output)
     return record
+
+
+def give_record(record: Mapping[str, Any], output: Path | None) -> None:
+    """Prints a record as one JSON line, and writes it to `output`, whose folder is made."""
+    line = json.dumps(record, ensure_ascii=False)
+    print(line)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(line + "\n", encoding="utf-8")
 
 
 def check_losses(losses: Mapping[str, np.ndarray]) -> dict[str, Any]:

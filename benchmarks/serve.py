@@ -27,6 +27,7 @@ from typing import Annotated, Any, cast
 
 import tyro
 
+from benchmarks.measure import give_record
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.runs import provenance_record
 
@@ -138,9 +139,7 @@ def main() -> None:
         "seconds": round(time.perf_counter() - started, 1),
         "provenance": provenance_record(""),
     }
-    print(json.dumps(record))
-    if command.output is not None:
-        command.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    give_record(record, command.output)
     if kind == "fuzz" and not found["passed"]:
         raise SystemExit(1)
 

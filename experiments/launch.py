@@ -27,6 +27,7 @@ from typing import Any
 
 import tyro
 
+from retrieval_jax.config import split_at_dashes
 from retrieval_jax.errors import InputError, one_screen_errors
 
 STOPPED = tuple(
@@ -243,10 +244,7 @@ def split_arguments(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
     Raises:
         InputError: there is no module.
     """
-    options, module = list(words), []
-    if "--" in options:
-        at = options.index("--")
-        options, module = options[:at], options[at + 1 :]
+    options, module = split_at_dashes(words)
     if not module and not {"-h", "--help"} & set(options):
         raise InputError("no module is named", "Write: slurm OPTIONS -- MODULE ARGUMENTS")
     return options, module[0] if module else "", module[1:]

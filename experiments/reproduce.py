@@ -28,6 +28,7 @@ from rich.table import Table
 
 from experiments.records import read_record
 from experiments.sweep.cells import flatten
+from retrieval_jax.config import split_at_dashes
 from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError, one_screen_errors
 
@@ -162,16 +163,15 @@ def comparison_table(differences: Sequence[Difference], compared: int) -> Table:
 @one_screen_errors
 def main() -> None:
     """Runs the recorded command again, and prints what differs."""
-    words = sys.argv[1:]
-    split = words.index("--") if "--" in words else len(words)
+    own, more = split_at_dashes(sys.argv[1:])
     command = tyro.cli(
-        Command, prog="python -m experiments.reproduce", description=__doc__, args=words[:split]
+        Command, prog="python -m experiments.reproduce", description=__doc__, args=own
     )
     before = read_record(command.record)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / command.record.name
         if command.new is None:
-            again = recorded_command(before, output, words[split + 1 :])
+            again = recorded_command(before, output, more)
             print(shlex.join(["python", *again[1:]]), flush=True)
             if command.dry_run:
                 return

@@ -97,6 +97,12 @@ def preset(presets: Mapping[str, C], name: str) -> C:
     raise InputError(f"unknown preset {name!r}", f"Presets are {', '.join(presets)}.{hint}")
 
 
+def split_at_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words of a command line before the first `--`, its own, and those after it, of another."""
+    at = words.index("--") if "--" in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
+
+
 def parse_command_line(
     presets: Mapping[str, C],
     prog: str,

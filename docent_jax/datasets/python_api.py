@@ -19,7 +19,7 @@ import tensorflow_datasets as tfds
 from docent_jax.datasets.builders import CorpusBuilder, query_and_alias_rows
 from docent_jax.datasets.corpus import EntityCorpus, stable_hash
 from docent_jax.datasets.documents import entity_corpus
-from docent_jax.datasets.public_objects import collect
+from docent_jax.datasets.public_objects import PublicObject, collect
 from retrieval_jax.errors import InputError
 
 DEFAULT_PACKAGES = ("jax", "numpy", "scipy")
@@ -101,14 +101,25 @@ class PythonApi(CorpusBuilder):
         return self._splits(corpus.entities, sentences, rows, corpus.card)
 
 
-def _collect_corpus(packages: Sequence[str]) -> EntityCorpus:
+def collect_importable(
+    packages: Sequence[str],
+) -> tuple[list[PublicObject], dict[str, int]]:
+    """The public objects of packages (`public_objects.collect`), and counts.
+
+    Raises:
+        InputError: a package that is not installed, or a module of one ends the interpreter.
+    """
     try:
-        objects, counts = collect(packages)
+        return collect(packages)
     except RuntimeError as error:
         raise InputError(
             f"Importing the modules of {', '.join(packages)} ended the interpreter: {error}",
             "Leave out the package whose module does that.",
         ) from error
+
+
+def _collect_corpus(packages: Sequence[str]) -> EntityCorpus:
+    objects, counts = collect_importable(packages)
     try:
         corpus = entity_corpus(objects, counts)
     except InputError as error:

@@ -10,8 +10,12 @@ import jax
 
 import gcl_jax
 from docent_jax.datasets.docstrings import clean_docstring
-from docent_jax.datasets.public_objects import PublicObject, collect, publicity
-from docent_jax.datasets.python_api import DEFAULT_PACKAGES, python_api_config
+from docent_jax.datasets.public_objects import PublicObject, publicity
+from docent_jax.datasets.python_api import (
+    DEFAULT_PACKAGES,
+    collect_importable,
+    python_api_config,
+)
 from gcl_jax.config import Config, DataConfig
 from gcl_jax.data import Formulas, forest_of
 from gcl_jax.datasets.parsing import parser_fingerprint
@@ -130,13 +134,7 @@ def prepare(folder: Path, packages: Sequence[str] = DEFAULT_PACKAGES) -> Path:
 
     def write(run: Path) -> None:
         print(f"formulas in the docstrings of {', '.join(packages)}: made once, in a minute or so")
-        try:
-            objects, _ = collect(packages)
-        except RuntimeError as error:
-            raise InputError(
-                f"importing the modules of {', '.join(packages)} ended the interpreter: {error}",
-                "Leave out the package whose module does that, or serve another collection.",
-            ) from error
+        objects, _ = collect_importable(packages)
         build(run, gather(objects))
 
     return keep(folder, name, write)

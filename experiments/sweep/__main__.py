@@ -31,6 +31,7 @@ from experiments.sweep.ablations import ABLATIONS
 from experiments.sweep.cells import Cell, Sweep, state
 from experiments.sweep.launchers import CommandFile, Launcher, LocalProcesses, SlurmArray
 from experiments.sweep.worker import note_killed
+from retrieval_jax.config import split_at_dashes
 from retrieval_jax.errors import InputError, check_at_least_1, one_screen_errors
 
 
@@ -148,13 +149,10 @@ def run_sweep(name: str, sweep: Sweep, output: Path, launcher: Launcher) -> list
 @one_screen_errors
 def main() -> None:
     """Runs the sweep of the command line; exit status 1 if cells failed."""
-    words = sys.argv[1:]
-    split = words.index("--") if "--" in words else len(words)
-    command = tyro.cli(
-        Command, prog="python -m experiments.sweep", description=__doc__, args=words[:split]
-    )
+    own, more = split_at_dashes(sys.argv[1:])
+    command = tyro.cli(Command, prog="python -m experiments.sweep", description=__doc__, args=own)
     check_at_least_1(workers=command.workers)
-    sweep = sweep_of(command, words[split + 1 :])
+    sweep = sweep_of(command, more)
     name = command.ablation or command.module or ""
     cells = sweep.cells()
     if command.dry_run:

@@ -11,6 +11,7 @@ from retrieval_jax.config import (
     from_dict,
     parse_command_line,
     preset,
+    split_at_dashes,
     to_dict,
 )
 from retrieval_jax.errors import InputError
@@ -105,3 +106,9 @@ def test_help_names_presets_fields_and_what_they_mean(capsys):
     out = capsys.readouterr().out
     for words in ("Does something.", "small,smoke", "--training.steps", "at most so many"):
         assert words in out
+
+
+def test_words_are_split_at_the_first_dashes():
+    assert split_at_dashes(["a", "--b", "--", "c", "--", "d"]) == (["a", "--b"], ["c", "--", "d"])
+    assert split_at_dashes(["a"]) == (["a"], [])
+    assert split_at_dashes(["--"]) == ([], [])
