@@ -1,18 +1,26 @@
 """The symmetric contrastive loss and its gradient in tiles, beside the plain one.
 
-COMMAND   python -m benchmarks.blocked_loss --output benchmarks/results/blocked_loss.json
+COMMAND   python -m benchmarks.blocked_loss --memory --output benchmarks/results/blocked_loss.json
+          to choose the side of a tile for a device:
+          python -m benchmarks.blocked_loss --pairs 16384 --tiles 256 512 1024 2048
 TIME      about 2 minutes
 HARDWARE  2 CPU cores
 RESULT    benchmarks/results/blocked_loss.json
 
 Random unit vectors, all other pairs as negatives. `ours` works in tiles with a gradient written by
 hand (`retrieval_jax.contrastive_blocked`), `ours_rows` over some queries at a time and both ways,
-`plain` holds the matrix of all pairs, as one would write it. `temporaries_mib` is what the compiled
-step holds beside vectors and gradients, for the pairs that are timed and for `large` ones, which
-are not run.
+`plain` and `torch` hold the matrix of all pairs, as one would write it. `temporaries_mib` is what
+the compiled step holds beside vectors and gradients, for the pairs that are timed and for `large`
+ones, which are not run.
+
+With `--tiles` the sides are sizes of a tile, and the fastest is named. It is a setting of a run,
+not chosen anew at each start: another one changes last digits, and a run that is taken up must go
+on as it would have.
 """
 
 import dataclasses
+import functools
+import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -30,6 +38,7 @@ from retrieval_jax.kept import content_name
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 
 TEMPERATURE = 0.05
+TOLERANCE = 1e-4  # of loss and sums of squares, relative
 
 # (queries, candidates) -> loss
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
@@ -45,6 +54,7 @@ class Command:
         large: pairs of the batch whose memory alone is looked at.
         dim: of vectors.
         block_size: rows and columns of a tile.
+        tiles: compare these sizes of a tile instead.
     """
 
     options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
@@ -52,10 +62,16 @@ class Command:
     large: int = 65_536
     dim: int = 128
     block_size: int = 1024
+    tiles: tuple[int, ...] = ()
+
+
+def tiled(block_size: int) -> Loss:
+    """The loss in tiles of that size."""
+    return lambda q, c: blocked_contrastive_loss(q, c, TEMPERATURE, block_size=block_size)
 
 
 def losses(block_size: int) -> dict[str, Loss]:
-    """The sides, ours first."""
+    """The ways to the loss in JAX, ours first."""
 
     def by_rows(queries: jax.Array, candidates: jax.Array) -> jax.Array:
         ids = jnp.arange(len(queries))
@@ -66,7 +82,7 @@ def losses(block_size: int) -> dict[str, Loss]:
         return (one_way + other_way) / 2
 
     return {
-        "ours": lambda q, c: blocked_contrastive_loss(q, c, TEMPERATURE, block_size=block_size),
+        "ours": tiled(block_size),
         "ours_rows": by_rows,
         "plain": lambda q, c: contrastive_loss_from_embeddings(q, c, TEMPERATURE, symmetric=True),
     }
@@ -102,13 +118,25 @@ def prepare(command: Command) -> measure.Comparison:
     shape = (2, command.pairs, command.dim)
     vectors = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     vectors[1] += vectors[0]
-    named = losses(command.block_size)
+    if command.tiles:
+        named = {f"tile_{size}": tiled(size) for size in command.tiles}
+        settings: dict[str, Any] = {"tiles": list(command.tiles)}
+    else:
+        named, settings = losses(command.block_size), {"block_size": command.block_size}
+    sides: dict[str, Callable[[], measure.Side]] = {
+        name: functools.partial(side, loss, vectors) for name, loss in named.items()
+    }
+    if not command.tiles:
+        from benchmarks import peer
+
+        sides["torch"] = lambda: peer.contrastive_side(vectors, TEMPERATURE)
 
     def check(outcomes: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        for name in outcomes:
-            difference = np.abs(outcomes[name] / outcomes["plain"] - 1).max()
-            if not difference <= 1e-3:
-                raise measure.DisagreementError(f"{name} and plain differ by {difference:.2g}")
+        first, *others = outcomes
+        for name in others:
+            difference = np.abs(outcomes[name] / outcomes[first] - 1).max()
+            if not difference <= TOLERANCE:
+                raise measure.DisagreementError(f"{first} and {name} differ by {difference:.2g}")
         return {
             "temporaries_mib": {
                 str(pairs): {n: temporaries_mib(of, pairs, command.dim) for n, of in named.items()}
@@ -117,13 +145,22 @@ def prepare(command: Command) -> measure.Comparison:
         }
 
     return measure.Comparison(
-        settings={name: getattr(command, name) for name in ("pairs", "large", "dim", "block_size")},
+        settings={"pairs": command.pairs, "dim": command.dim} | settings,
         data={"name": "random vectors", "fingerprint": content_name([vectors])},
-        packages=(),
-        sides={name: lambda loss=loss: side(loss, vectors) for name, loss in named.items()},
+        packages=() if command.tiles else ("torch",),
+        sides=sides,
         check=check,
     )
 
 
+def fastest_tile(record: Mapping[str, Any]) -> str:
+    """Says which side of a record was the fastest, and how to set it."""
+    rates = {name: side["items_per_second"] for name, side in record["sides"].items()}
+    size = max(rates, key=rates.__getitem__).removeprefix("tile_")
+    return f"fastest: {size}; for experiments.gcl.train: --contrast.block-size {size}"
+
+
 if __name__ == "__main__":
-    measure.command_line("blocked_loss", prepare, Command, __doc__)
+    measured = measure.command_line("blocked_loss", prepare, Command, __doc__)
+    if "tiles" in measured["settings"]:
+        print(fastest_tile(measured), file=sys.stderr)

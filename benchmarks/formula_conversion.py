@@ -1,7 +1,7 @@
 """Formulas become trees: how like the gold trees, how many of Wikipedia's, how fast.
 
-COMMAND   python -m benchmarks.formula_conversion --output \\
-              experiments/results/formula_conversion.json
+COMMAND   python -m benchmarks.formula_conversion --formulas None \\
+              --results experiments/results/formula_conversion.json
 TIME      about 1 minute with 20,000 formulas of Wikipedia; 3 with all (--formulas None)
 HARDWARE  2 CPU cores
 RESULT    experiments/results/formula_conversion.json
@@ -20,11 +20,10 @@ Rows are numbered from 0. The converter was developed on the odd rows: judge it 
 """
 
 import dataclasses
-import hashlib
+import multiprocessing
 import os
 import random
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -34,14 +33,15 @@ from typing import Any
 
 import tyro
 
-from benchmarks.measure import give_record
+from experiments.records import make_record, write_record
 from experiments.report import conversion_table
 from gcl_jax.baselines import edge_dice
 from gcl_jax.datasets.ntcir12 import CODES, QUERIES, data_folder, decode_graph, read_codes
 from gcl_jax.formulas import FormulaError, Tree, parse, parse_both
 from gcl_jax.formulas.trees import Layout
 from retrieval_jax.errors import one_screen_errors
-from retrieval_jax.runs import provenance_record
+from retrieval_jax.fingerprints import files_fingerprint
+from retrieval_jax.kept import content_name
 from retrieval_jax.text_files import read_json_lines, read_lines
 
 LAYOUTS: tuple[Layout, Layout] = ("slt", "opt")
@@ -50,6 +50,8 @@ GOLD = {
     "NTCIR-12 topics": ("ntcir12_topics.jsonl.xz", "latex", "mathml"),
 }
 WIKIPEDIA = "enwiki_formulas.tsv.xz"
+EXPERIMENT = "formula conversion"
+EXAMPLES = 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,31 +63,36 @@ class Command:
         formulas: how many of Wikipedia's, at random; None = all.
         processes: that convert them.
         seed: of the choice.
-        output: JSON file to write; the line is printed in any case.
+        results: JSON file to write.
     """
 
     folder: Path | None = None
     formulas: int | None = 20_000
     processes: int = 2
     seed: int = 0
-    output: Path | None = None
+    results: Path | None = None
 
 
-def measure(command: Command) -> dict[str, Any]:
-    """Measures all; gives the record that is written."""
+def measure(command: Command) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Measures all; gives the record that is written, and examples of what gave no trees.
+
+    The examples are for reading only: a record holds no rows of the data.
+    """
     folder = data_folder(command.folder)
     load = os.getloadavg()[0]
     rows = gold_rows(folder)
+    equal = list(equal_edges(folder))
     formulas = wikipedia_formulas(folder / WIKIPEDIA, command.formulas, command.seed)
-    digest = hashlib.sha256("\n".join(formulas).encode()).hexdigest()
-    return {
-        "benchmark": "formula_conversion",
+    wikipedia, examples = speed(formulas, command.processes)
+    data = f"MathMLBen and the NTCIR-12 topics; {len(formulas):,} formulas of Wikipedia"
+    found = {
         "rows": rows,
-        "equal_edges": list(equal_edges(folder)),
-        "wikipedia": speed(formulas, command.processes),
-        "load_average": round(load, 2),
-        **provenance_record(digest),
+        "equal_edges": equal,
+        "wikipedia": wikipedia | {"load_average": round(load, 2)},
     }
+    gold = [folder / name for name in (*(file for file, *_ in GOLD.values()), QUERIES, CODES)]
+    fingerprint = content_name([files_fingerprint(gold), *formulas])
+    return make_record(EXPERIMENT, data, command, [command.seed], fingerprint, found), examples
 
 
 def gold_rows(folder: Path) -> list[dict[str, Any]]:
@@ -177,16 +184,17 @@ def convert(formulas: list[str]) -> tuple[int, float, dict[str, int], list[tuple
     return nodes, time.process_time() - start, dict(reasons), examples
 
 
-def speed(formulas: list[str], processes: int) -> dict[str, Any]:
-    """Converts Wikipedia's formulas in several processes; what failed, and how fast it was."""
+def speed(formulas: list[str], processes: int) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Converts Wikipedia's formulas in several processes; how that went, and what failed."""
     parts = [formulas[start : start + 500] for start in range(0, len(formulas), 500)]
-    with ProcessPoolExecutor(processes) as pool:
+    context = multiprocessing.get_context("spawn")  # JAX has threads, which a fork would not have
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
         list(pool.map(convert, parts[: 2 * processes]))  # Imports, and fills the caches.
         start = time.perf_counter()
         results = list(pool.map(convert, parts))
         seconds = time.perf_counter() - start
     failed = sum((Counter(reasons) for _, _, reasons, _ in results), Counter())
-    return {
+    found = {
         "formulas": len(formulas),
         "converted": round(1 - failed.total() / len(formulas), 5),
         "nodes_per_formula": round(sum(nodes for nodes, *_ in results) / len(formulas), 1),
@@ -195,22 +203,21 @@ def speed(formulas: list[str], processes: int) -> dict[str, Any]:
         "formulas_per_second": round(len(formulas) / seconds),
         "formulas_per_cpu_second": round(len(formulas) / sum(cpu for _, cpu, _, _ in results)),
         "reasons": dict(failed.most_common()),
-        "examples": [example for _, _, _, examples in results for example in examples][:50],
     }
+    return found, [example for *_, examples in results for example in examples][:EXAMPLES]
 
 
 @one_screen_errors
 def main() -> None:
     """The command line."""
     command = tyro.cli(Command, prog="python -m benchmarks.formula_conversion", description=__doc__)
-    record = measure(command)
-    print(conversion_table(record), file=sys.stderr)
+    record, examples = measure(command)
+    print(conversion_table(record))
     for reason, count in record["wikipedia"]["reasons"].items():
-        print(f"  {count} x {reason}", file=sys.stderr)
-    # For reading only: a record holds no rows of the data.
-    for formula, problem in record["wikipedia"].pop("examples"):
-        print(f"  {formula!r}: {problem}", file=sys.stderr)
-    give_record(record, command.output)
+        print(f"  {count} x {reason}")
+    for formula, problem in examples:
+        print(f"  {formula!r}: {problem}")
+    write_record(command.results, record)
 
 
 if __name__ == "__main__":

@@ -48,11 +48,11 @@ class Side(NamedTuple):
 
     Attributes:
         run: does the work once, waits for its end and gives what sides must agree on.
-        items: what a run works through, for example pairs.
+        items: how much a run works through, for example pairs.
     """
 
     run: Callable[[], np.ndarray]
-    items: int
+    items: float
 
 
 class Comparison(NamedTuple):
@@ -80,12 +80,17 @@ class DisagreementError(AssertionError):
 @one_screen_errors
 def command_line(
     name: str, prepare: Callable[[C], Comparison], command_type: type[C], description: str | None
-) -> None:
-    """Measures as the command line says; `command_type` has the field `options: Options`."""
+) -> dict[str, Any]:
+    """Measures as the command line says; `command_type` has the field `options: Options`.
+
+    Returns:
+        The record.
+    """
     command: Any = tyro.cli(
         command_type, prog=f"python -m benchmarks.{name}", description=description
     )
-    compare(name, prepare, command, command.options)
+    limit_threads(command.options.threads)
+    return compare(name, prepare, command, command.options)
 
 
 def compare(
@@ -107,10 +112,9 @@ def compare(
         `peak_memory`.
 
     Raises:
-        InputError: a package that is not installed, or more threads than there are cores.
+        InputError: a package that is not installed.
         DisagreementError: from the check.
     """
-    _limit_threads(options.threads)
     load = os.getloadavg()[0]
     try:
         comparison = prepare(command)
@@ -186,30 +190,38 @@ def peak_memory(prepare: Callable[[C], Comparison], command: C, side: str) -> fl
 
 def _run_alone(prepare: Callable[[C], Comparison], command: C, side: str) -> float:
     build = prepare(command).sides[side]
-    before = _resident_mib("VmRSS")
+    before = resident_mib("VmRSS")
     build().run()
-    return _resident_mib("VmHWM") - before
+    return resident_mib("VmHWM") - before
 
 
-def _resident_mib(field: str) -> float:
-    """Resident memory now (VmRSS) or at most (VmHWM).
+def resident_mib(field: str, process: int | str = "self") -> float:
+    """Resident memory of a process now (VmRSS) or at most (VmHWM); 0 if it has ended.
 
     Not `ru_maxrss`: a child's starts at what its parent held.
     """
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     found = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
-    assert found is not None
-    return int(found[1]) / 1024
+    return int(found[1]) / 1024 if found else 0.0
 
 
-def _limit_threads(threads: int) -> None:
-    """Pins the process to so many cores; JAX, torch and tokenizers start as many threads."""
+def limit_threads(threads: int) -> None:
+    """Starts the process again on so many cores, if it has more.
+
+    JAX, torch and OpenMP count the cores once, when they are loaded. Pinned later to one of two,
+    OpenMP's threads wait for each other several times as long as they work.
+
+    Raises:
+        InputError: there are fewer cores.
+    """
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
         raise InputError(
             f"{threads} threads on {len(cores)} cores", f"Set --threads {len(cores)} or less."
         )
-    os.sched_setaffinity(0, cores[:threads])
+    if threads < len(cores):
+        os.sched_setaffinity(0, cores[-threads:])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 class _Timed(NamedTuple):
@@ -227,7 +239,7 @@ def _timed(run: Callable[[], np.ndarray]) -> _Timed:
 
 
 def _summary(
-    times: Mapping[str, list[_Timed]], items: Mapping[str, int]
+    times: Mapping[str, list[_Timed]], items: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
     """Statistics of each side's runs; the first side is ours."""
     medians = {side: statistics.median(run.wall for run in runs) for side, runs in times.items()}

@@ -64,6 +64,23 @@ def masked_side(folder: Path, masked: TokenTable, labels: TokenTable, batches: n
     return Side(lambda: step(batches), batches.size)
 
 
+def contrastive_side(vectors: np.ndarray, temperature: float) -> Side:
+    """Symmetric loss of all pairs of `[2, pairs, dim]` and its gradient, as `blocked_loss.side`."""
+    prepare_torch()
+    queries, candidates = (torch.from_numpy(part).requires_grad_() for part in vectors)
+    labels = torch.arange(len(queries))
+
+    def run() -> np.ndarray:
+        cosines = functional.normalize(queries) @ functional.normalize(candidates).T
+        logits = cosines / temperature
+        one, other = (functional.cross_entropy(way, labels) for way in (logits, logits.T))
+        loss = (one + other) / 2
+        gradients = torch.autograd.grad(loss, (queries, candidates))
+        return np.array([loss.item(), *(of.square().sum().item() for of in gradients)])
+
+    return Side(run, vectors.shape[1])
+
+
 def prepare_torch() -> None:
     """Gives torch as many threads as the process has cores, and silences the loading of models."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))

@@ -46,11 +46,8 @@ def prepare(command: Command) -> measure.Comparison:
     from benchmarks import peer
 
     encoder = load_pretrained(command.encoder, hidden_dropout=0.0, attention_dropout=0.0)
-    batches = np.arange(command.pairs * command.batches).reshape(-1, command.pairs)
-    shape = (2 * batches.size, command.length)
-    # From 1 on: 0 is padding.
-    pieces = np.random.default_rng(0).integers(1, encoder.config.vocab_size, shape, np.int32)
-    table = TokenTable(pieces, np.full(len(pieces), command.length, np.int32))
+    table, batches = full_rows(command, encoder.config.vocab_size)
+    pieces = table.input_ids
     return measure.Comparison(
         settings={
             "encoder": Path(command.encoder).name,
@@ -69,6 +66,15 @@ def prepare(command: Command) -> measure.Comparison:
         },
         check=measure.check_losses,
     )
+
+
+def full_rows(command: Command, vocab_size: int) -> tuple[TokenTable, np.ndarray]:
+    """Random texts of full length, and the pairs of each batch, int `[batches, pairs]`."""
+    batches = np.arange(command.pairs * command.batches).reshape(-1, command.pairs)
+    shape = (2 * batches.size, command.length)
+    # From 1 on: 0 is padding.
+    pieces = np.random.default_rng(0).integers(1, vocab_size, shape, np.int32)
+    return TokenTable(pieces, np.full(len(pieces), command.length, np.int32)), batches
 
 
 if __name__ == "__main__":

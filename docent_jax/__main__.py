@@ -1,4 +1,4 @@
-"""Command line of a trained DocEnt model: `python -m docent_jax rank --run R "a question"`."""
+"""Command line of DocEnt: `python -m docent_jax rank --run R "a question"`, and its data."""
 
 import dataclasses
 import sys
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
+from docent_jax.datasets.downloads import GLOVE_6B, fetch
 from docent_jax.inference import load, print_answers
 from docent_jax.word_vectors import write_word2vec
 from retrieval_jax.errors import InputError, one_screen_errors
@@ -75,18 +76,38 @@ class Export:
     output: Path
 
 
+@dataclasses.dataclass(frozen=True)
+class Fetch:
+    """Fetch published files: of films, or GloVe's word vectors, for the bag of words of tags.
+
+    What is there already stays. Of `amazon_movielens` only MovieLens has a stable address; what
+    else to put into the folder is said.
+
+    Attributes:
+        source: which.
+        folder: where they are put.
+    """
+
+    source: tyro.conf.Positional[Literal["imdb_movielens", "amazon_movielens", "glove"]]
+    folder: Path
+
+
 @one_screen_errors
 def main() -> None:
     """Does what the command line says."""
-    command: Rank | Encode | Entities | Export = tyro.cli(
+    command: Rank | Encode | Entities | Export | Fetch = tyro.cli(
         Annotated[Rank, tyro.conf.subcommand("rank")]
         | Annotated[Encode, tyro.conf.subcommand("encode")]
         | Annotated[Entities, tyro.conf.subcommand("entities")]
-        | Annotated[Export, tyro.conf.subcommand("export")],
+        | Annotated[Export, tyro.conf.subcommand("export")]
+        | Annotated[Fetch, tyro.conf.subcommand("fetch")],
         prog="python -m docent_jax",
-        description="Uses a trained DocEnt model.",
+        description="Uses a trained DocEnt model, or fetches data.",
     )
     quiet_libraries()
+    if isinstance(command, Fetch):
+        print(*_fetched(command), sep="\n")
+        return
     ranker = load(command.run)
     match command:
         case Rank():
@@ -109,6 +130,16 @@ def main() -> None:
             Path(command.output).with_suffix(".txt").write_text(names, encoding="utf-8")
         case Export():
             ranker.export_encoder(command.output)
+
+
+def _fetched(command: Fetch) -> list[Path]:
+    """The files of a source, those that were missing fetched."""
+    if command.source == "glove":
+        return [fetch(GLOVE_6B, command.folder)]
+    # Only here: tensorflow-datasets takes seconds to import.
+    from docent_jax.datasets.load import FILM_BUILDERS
+
+    return FILM_BUILDERS[command.source].source_files(command.folder, download=True)
 
 
 if __name__ == "__main__":

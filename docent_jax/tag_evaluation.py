@@ -36,11 +36,14 @@ class TagMeasures:
         values: "MAP", "AUC", "P@10", "NDCG@10", each between 0 and 1.
         precision: float64 `[k]`, precision at 1, 2, ..., k.
         ndcg: float64 `[k]`.
+        film_precisions: float64 `[films]`, average precisions, whose mean is MAP; NaN for a film
+            without a positive.
     """
 
     values: dict[str, float]
     precision: np.ndarray
     ndcg: np.ndarray
+    film_precisions: np.ndarray
 
 
 def measure(votes: np.ndarray, scores: np.ndarray, threshold: int, k: int = MAX_K) -> TagMeasures:
@@ -66,6 +69,8 @@ def measure(votes: np.ndarray, scores: np.ndarray, threshold: int, k: int = MAX_
     ranking_precision = label_ranking_average_precision(labels, scores)
     area = roc_auc(labels, scores)
     films = labels.any(axis=1)
+    film_precisions = np.full(votes.shape[0], np.nan)
+    film_precisions[films] = _average_precisions(labels[films], scores[films])
     precision = _tie_averaged(labels[films], scores[films], k)
     positions = np.arange(1, precision.shape[1] + 1)
     discounts = 1 / np.log2(positions + 1)
@@ -74,8 +79,27 @@ def measure(votes: np.ndarray, scores: np.ndarray, threshold: int, k: int = MAX_
     ndcg = (gains / np.cumsum(ideal * discounts, axis=1)).mean(axis=0)
     curve = (np.cumsum(precision, axis=1) / positions).mean(axis=0)
     at = min(10, len(positions)) - 1
-    values = {"MAP": ranking_precision, "AUC": area, "P@10": curve[at], "NDCG@10": ndcg[at]}
-    return TagMeasures({name: float(value) for name, value in values.items()}, curve, ndcg)
+    values = {
+        "MAP": ranking_precision,
+        "AUC": area,
+        "P@10": curve[at],
+        "NDCG@10": ndcg[at],
+    }
+    values = {name: float(value) for name, value in values.items()}
+    return TagMeasures(values, curve, ndcg, film_precisions)
+
+
+def _average_precisions(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Label ranking average precision of each row, `[films]`; all have a positive."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ranked = np.take_along_axis(labels, order, axis=1)
+    ordered = np.take_along_axis(scores, order, axis=1)
+    # Where the tags end that are tied with each: they all share the worst of their ranks.
+    ends = np.tile(np.arange(ordered.shape[1]), (len(ordered), 1))
+    ends[:, :-1][ordered[:, :-1] == ordered[:, 1:]] = ordered.shape[1]
+    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    precisions = np.take_along_axis(np.cumsum(ranked, axis=1), ends, axis=1) / (ends + 1)
+    return (precisions * ranked).sum(axis=1) / ranked.sum(axis=1)
 
 
 def _tie_averaged(gains: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
@@ -91,12 +115,18 @@ def _tie_averaged(gains: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
 
 
 def mean_measures(measures: Sequence[TagMeasures]) -> TagMeasures:
-    """Mean over folds."""
+    """Mean over folds, of a film's precisions over those where it has a positive."""
     names = measures[0].values
+    precisions = np.stack([m.film_precisions for m in measures])
+    known = np.isfinite(precisions)
+    sums = np.where(known, precisions, 0).sum(axis=0)
+    film_precisions = np.full(len(sums), np.nan)
+    np.divide(sums, known.sum(axis=0), out=film_precisions, where=known.any(axis=0))
     return TagMeasures(
         {name: statistics.fmean(m.values[name] for m in measures) for name in names},
         np.mean([m.precision for m in measures], axis=0),
         np.mean([m.ndcg for m in measures], axis=0),
+        film_precisions,
     )
 
 
@@ -238,6 +268,23 @@ def limit_tags(split: TagSplit, tags: int) -> TagSplit:
         )
     name = f"{split.name}, {tags} tags"
     return dataclasses.replace(split, name=name, train_tags=split.train_tags[:tags])
+
+
+def limit_films(split: TagSplit, films: int | None) -> TagSplit:
+    """Fewer dev films and fewer test films, so many at most; None keeps all.
+
+    They are a random part, the same for the same number: films are sorted by their number, hence by
+    age.
+    """
+    if films is None:
+        return split
+
+    def some(of_part: np.ndarray) -> np.ndarray:
+        return np.sort(np.random.default_rng(0).permutation(of_part)[:films])
+
+    return dataclasses.replace(
+        split, dev_films=some(split.dev_films), test_films=some(split.test_films)
+    )
 
 
 def _open_split(votes: np.ndarray, tags: Sequence[str], n_test: int, n_dev: int) -> TagSplit:

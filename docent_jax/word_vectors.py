@@ -1,9 +1,13 @@
 """Vectors of single words: word2vec trained on a corpus, or GloVe read from a file."""
 
+import contextlib
+import io
 import re
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
@@ -89,19 +93,21 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
     """Reads GloVe's text format, or word2vec's, which begins with a line of the two sizes.
 
     Args:
-        path: the file.
+        path: the file, or a zip as GloVe's publisher ships it, whose largest member is read.
         words: keep only these, in lower case, for memory; None = all.
 
     Raises:
-        InputError: no such file, no word kept, or a malformed line.
+        InputError: no such file, a damaged zip, no word kept, or a malformed line.
     """
     if not path.is_file():
         raise InputError(
-            f"no {path}", "Give a text file of GloVe (nlp.stanford.edu/projects/glove) or word2vec."
+            f"no {path}",
+            "Give a text file of word2vec or GloVe, or GloVe's zip, which"
+            " `python -m docent_jax fetch glove` fetches.",
         )
     rows: dict[str, np.ndarray] = {}
     dim: int | None = None
-    with path.open(encoding="utf-8", newline="\n") as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             fields = line.rstrip("\r\n").rstrip(" ").split(" ")
             if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
@@ -125,3 +131,22 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
     if not rows:
         raise InputError(f"{path} holds no vector of these words", "Give another file.")
     return WordVectors(tuple(rows), np.stack(list(rows.values())))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """The text of a file, or of a zip's largest member: of GloVe's the longest vectors."""
+    if not zipfile.is_zipfile(path):
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            yield file
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if not members:
+                raise InputError(f"{path} is empty", "Fetch it again.")
+            largest = max(members, key=lambda member: member.file_size)
+            with archive.open(largest) as member:
+                yield io.TextIOWrapper(member, encoding="utf-8", errors="replace", newline="\n")
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(f"{path} is damaged ({error})", "Fetch it again.") from error

@@ -5,12 +5,7 @@ A *record* is what a results file holds: `experiment`, `data`, `config` (or `con
 """
 
 import json
-import os
-import platform
-import re
-import resource
 import statistics
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from experiments.machine import hardware, peak_mib, seconds_since_start
 from retrieval_jax.config import to_dict
 from retrieval_jax.errors import InputError
 from retrieval_jax.runs import RunFolder, provenance_record, without_machine_paths
@@ -83,6 +79,12 @@ def differences(
     return rows
 
 
+def one_family(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of several calls of `differences`, Holm-corrected over all of them together."""
+    adjusted = holm([row["p"] for row in rows])
+    return [{**row, "p_holm": p} for row, p in zip(rows, adjusted, strict=True)]
+
+
 def provenance(data_fingerprint: str) -> dict[str, Any]:
     """What a result was made with and what it took: call it when everything is computed.
 
@@ -94,8 +96,8 @@ def provenance(data_fingerprint: str) -> dict[str, Any]:
     return {
         **provenance_record(data_fingerprint),
         "hardware": hardware(),
-        "wall_s": _seconds_since_start(),
-        "peak_mib": _peak_mib(),
+        "wall_s": seconds_since_start(),
+        "peak_mib": peak_mib(),
     }
 
 
@@ -172,43 +174,3 @@ def read_record(path: Path, experiment: str | None = None) -> dict[str, Any]:
             "Give the right file.",
         )
     return record
-
-
-def hardware() -> str:
-    """The processor, the cores that this process may use, and the memory, in words."""
-    found = re.search(r"^model name\s*:\s*(.+)$", _read_proc("cpuinfo"), re.MULTILINE)
-    name = found[1] if found else platform.processor() or platform.machine()
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{cores} cores of {name}, {gib:.0f} GiB"
-
-
-def _seconds_since_start() -> float | None:
-    """Wall time of this process so far, on Linux."""
-    uptime = _read_proc("uptime").split()
-    # The fields of `stat` after the command's name, which may hold spaces, in parentheses.
-    fields = _read_proc("self/stat").rpartition(")")[2].split()
-    if not uptime or len(fields) < 20:
-        return None
-    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return round(float(uptime[0]) - started, 1)
-
-
-def _peak_mib() -> float:
-    """MiB that this process held at most.
-
-    Not `ru_maxrss` where Linux tells: a child's starts at what its parent held.
-    """
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", _read_proc("self/status"), re.MULTILINE)
-    if found:
-        return round(int(found[1]) / 1024, 1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
-
-
-def _read_proc(name: str) -> str:
-    try:
-        return (Path("/proc") / name).read_text(encoding="utf-8")
-    except OSError:
-        return ""

@@ -33,7 +33,11 @@ from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError, one_screen_errors
 
 # What differs from one time to the next, or says how and not what.
-IGNORED = ("provenance", "config", "configs", "seeds", "tuning")
+IGNORED = ("provenance", "config", "configs", "seeds", "tuning", "budget")
+TIMES = ("seconds", "_second", "load_average")
+"""How names of times, rates and loads end."""
+MODULES = ("experiments.", "benchmarks.")
+RESULTS = "--results"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,18 +98,19 @@ def recorded_command(record: Mapping[str, Any], output: Path, more: Sequence[str
         InputError: no command, or another one than of this project's experiments.
     """
     words = shlex.split(record.get("provenance", {}).get("command", ""))
-    if words[:2] != ["python", "-m"] or not words[2:3] or not words[2].startswith("experiments."):
+    if words[:2] != ["python", "-m"] or not words[2:3] or not words[2].startswith(MODULES):
         raise InputError(
             f"the record's command is no experiment: {shlex.join(words) or 'none'}",
-            "Give results with provenance, written by a command of `experiments`.",
+            "Give results with provenance, written by a command of this project.",
         )
-    arguments = list(map(found, words[3:]))
-    before = arguments.index("--results") if "--results" in arguments else None
-    if before is not None:
-        del arguments[before : before + 2]
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    arguments[split:split] = [*more, "--results", str(output)]
-    return [sys.executable, "-m", words[2], *arguments]
+    own, behind = split_at_dashes([found(word) for word in words[3:]])
+    kept = [
+        word
+        for before, word in zip(["", *own], own, strict=False)
+        if RESULTS not in (before, word) and not word.startswith(f"{RESULTS}=")
+    ]
+    elsewhere = [*kept, *more, RESULTS, str(output)]
+    return [sys.executable, "-m", words[2], *elsewhere, *(["--", *behind] if behind else [])]
 
 
 def found(argument: str) -> str:
@@ -121,14 +126,14 @@ def found(argument: str) -> str:
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
     """What a record's experiment has measured, by path."""
     kept = {name: value for name, value in record.items() if name not in IGNORED}
-    return flatten(_without_seconds(kept))
+    return flatten(_without_times(kept))
 
 
-def _without_seconds(value: Any) -> Any:
-    """The same without the times at any level."""
+def _without_times(value: Any) -> Any:
+    """The same without times, and what follows from them, at any level."""
     if isinstance(value, Mapping):
-        return {k: _without_seconds(of) for k, of in value.items() if k != "seconds"}
-    return [_without_seconds(of) for of in value] if isinstance(value, list) else value
+        return {k: _without_times(of) for k, of in value.items() if not k.endswith(TIMES)}
+    return [_without_times(of) for of in value] if isinstance(value, list) else value
 
 
 def compare(

@@ -156,32 +156,34 @@ def adam(
     )
 
 
-PRESETS: dict[str, Config] = {
-    "paper": Config(
-        data=DataConfig(max_nodes=1000, min_count=1),  # (O)
-        model=ModelConfig(
-            layout="slt",  # (P) SLT and OPT are trained apart
-            encoder="gin",  # (A)
-            features="fasttext",  # (P)
-            hidden=128,  # (A)
-            layers=2,  # (A)
-            norm="layer",  # (O) batch norm (A); see ModelConfig
-            edges="none",  # (A)
-            direction=False,  # (A)
-            pooling="sum",  # (A)
-        ),
-        augmentation=AugmentationConfig(("substitute_typed",), rate=0.3),  # (A)
-        contrast=ContrastConfig(temperature=0.03),  # (A)
-        training=TrainingConfig(
-            steps=72_500,  # (A) 50 epochs, of 372k formulas in batches of 256
-            batch_size=256,  # (P) the least of 256 to 8192
-            log_every=50,
-            evaluate_every=1450,
-            checkpoint_every=1450,
-            best_measure="partial",
-            optimizer=adam(0.01, "cosine_to_tenth"),  # (A)
-        ),
+PAPER = Config(
+    data=DataConfig(max_nodes=1000, min_count=1),  # (O)
+    model=ModelConfig(
+        layout="slt",  # (P) SLT and OPT are trained apart
+        encoder="gin",  # (A)
+        features="fasttext",  # (P)
+        hidden=128,  # (A)
+        layers=2,  # (A)
+        norm="layer",  # (O) batch norm (A); see ModelConfig
+        edges="none",  # (A)
+        direction=False,  # (A)
+        pooling="sum",  # (A)
     ),
+    augmentation=AugmentationConfig(("substitute_typed",), rate=0.3),  # (A)
+    contrast=ContrastConfig(temperature=0.03),  # (A)
+    training=TrainingConfig(
+        steps=72_500,  # (A) 50 epochs, of 372k formulas in batches of 256
+        batch_size=256,  # (P) the least of 256 to 8192
+        log_every=50,
+        evaluate_every=1450,
+        checkpoint_every=1450,
+        best_measure="partial",
+        optimizer=adam(0.01, "cosine_to_tenth"),  # (A)
+    ),
+)
+
+PRESETS: dict[str, Config] = {
+    "paper": PAPER,
     # Chosen on the odd-numbered topics; see experiments/gcl/models.py.
     "small": Config(
         data=DataConfig(formulas=31_000),
@@ -200,19 +202,18 @@ PRESETS: dict[str, Config] = {
     ),
     # As `paper`, but on a sample, with learned features and with edges in the encoder, without
     # which an edge mask does nothing.
-    "ablation": Config(
+    "ablation": dataclasses.replace(
+        PAPER,
         data=DataConfig(formulas=20_000),
-        model=ModelConfig(layout="slt", encoder="gin", direction=False),
+        model=dataclasses.replace(PAPER.model, features="learned", edges="sum"),
         augmentation=AugmentationConfig(("substitute_variables",), rate=0.3),
-        contrast=ContrastConfig(temperature=0.03),
-        training=TrainingConfig(
+        training=dataclasses.replace(
+            PAPER.training,
             steps=156,
-            batch_size=256,
             log_every=20,
             evaluate_every=156,
             checkpoint_every=156,
             best_measure="mean",
-            optimizer=adam(0.01, "cosine_to_tenth"),
         ),
     ),
     "smoke": Config(

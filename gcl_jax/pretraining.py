@@ -1,14 +1,13 @@
 """Training an encoder of formulas: from a configuration and trees to a run folder."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from gcl_jax.config import Config
-from gcl_jax.data import Formulas, sample
+from gcl_jax.data import Forest, Formulas, sample
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.encoding import Tables, index_formulas
 from gcl_jax.evaluation import evaluate_ranking, rank
@@ -17,8 +16,9 @@ from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS, Vocabulary, equal_ids, make
 from gcl_jax.model import FEATURES, LAYOUTS, make_encoder
 from gcl_jax.task import ContrastTask, DevSet
 from retrieval_jax.config import to_dict
+from retrieval_jax.distributed import main_first
 from retrieval_jax.errors import InputError
-from retrieval_jax.kept import content_name
+from retrieval_jax.kept import content_name, keep
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
 from retrieval_jax.runs import RunFolder, create_run
@@ -27,6 +27,7 @@ from retrieval_jax.training import Trained, train
 
 PACKAGE = "gcl_jax"
 VOCABULARY = "vocabulary.json"
+NODE_EMBEDDINGS = "node_embeddings"
 
 Features = Mapping[str, Mapping[str, np.ndarray]]
 """Fixed node features of each layout: `types` `[types, dim]`, `labels` `[labels, dim]`."""
@@ -65,22 +66,29 @@ def model_vocabulary(formulas: Formulas, config: Config) -> Vocabulary:
     return make_vocabulary(forests, config.data.min_count)
 
 
-def fasttext_features(formulas: Formulas, vocabulary: Vocabulary, config: Config) -> Features:
+def fasttext_features(
+    formulas: Formulas, vocabulary: Vocabulary, config: Config, folder: Path
+) -> Features:
     """Vectors of fastText over random walks for a vocabulary; zeros for its reserved symbols.
 
     Args:
         formulas: whose trees are walked.
         vocabulary: whose symbols get vectors.
         config: layouts, end marks, and how fastText is trained.
+        folder: of these formulas and this configuration, where what was trained is kept.
     """
-    from gcl_jax.embeddings import train_node_embeddings
+    from gcl_jax.embeddings import load_node_embeddings, train_node_embeddings
 
     reserved = len(RESERVED)
     features = {}
     for layout in LAYOUTS[config.model.layout]:
         forest = getattr(formulas, layout)
         forest = forest.with_end_marks() if config.data.end_marks else forest
-        embeddings = train_node_embeddings(forest, config.embeddings)
+
+        def train_into(unfinished: Path, forest: Forest = forest) -> None:
+            train_node_embeddings(forest, config.embeddings).save(unfinished)
+
+        embeddings = load_node_embeddings(keep(folder, layout, train_into))
         values = [split_label(label)[1] or label for label in vocabulary.labels[reserved:]]
         features[layout] = {
             "types": embeddings.types.lookup(vocabulary.types[reserved:]),
@@ -155,6 +163,8 @@ def pretrain(
 ) -> tuple[RunFolder, Trained]:
     """Trains an encoder on formulas alone; judgements, if any, only choose among its checkpoints.
 
+    Of several processes, which must all call it, the first trains vectors of fastText.
+
     Args:
         config: what to train.
         formulas: parsed formulas; `choose_formulas` says which are used.
@@ -172,18 +182,25 @@ def pretrain(
     chosen = choose_formulas(formulas, config)
     vocabulary = model_vocabulary(chosen, config)
     is_fixed = config.model.features == "fasttext"
-    features = fasttext_features(chosen, vocabulary, config) if is_fixed else {}
     dim = config.embeddings.dim if is_fixed else config.model.hidden
     encoder = make_encoder(config.model, vocabulary, dim)
     tables = index_formulas(chosen, vocabulary, config.model.layout, config.data)
     training = dataclasses.replace(config.training, optimizer=optimizer_of(config))
     mesh = make_mesh(training.mesh)
+
+    def warm_start() -> Params:
+        if not is_fixed:
+            return {}
+        folder = path / NODE_EMBEDDINGS
+        features = main_first(lambda: fasttext_features(chosen, vocabulary, config, folder))
+        return start_params(features)
+
     task = ContrastTask(
         encoder,
         tables,
         vocabulary,
         config,
-        functools.partial(start_params, features),
+        warm_start,
         None if judged is None else dev_set(judged, vocabulary, config),
         mesh.shape[DATA],
     )

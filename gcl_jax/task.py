@@ -50,7 +50,7 @@ class ContrastTask:
     """Of a batch, tells the augmented view of each formula from those of the others.
 
     The first view is the formula itself. A formula that occurs twice in a batch is no negative of
-    itself.
+    itself. Of several processes each packs its own chunks.
 
     Args:
         encoder: the model.
@@ -64,6 +64,7 @@ class ContrastTask:
 
     rules: Rules = ()
     inseparable: str | None = "the negatives of a formula are the others of its whole batch"
+    batches_by_process = True
 
     def __init__(
         self,
@@ -140,11 +141,15 @@ class ContrastTask:
         return loss, {"positive_cosine": (jnp.sum(cosines), jnp.float32(len(cosines)))}
 
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Shuffled formulas in chunks of nearly equal size.
+        """Shuffled formulas in chunks of nearly equal size: those of this process.
+
+        Args:
+            batch_size: formulas, global.
+            seed: of the order.
 
         Returns:
             An iterator of dicts: `ids` int32 `[batch]` and, for each layout, the columns of
-            `graphs.pack` as `layout/column` `[chunks, nodes]`.
+            `graphs.pack` as `layout/column` `[chunks, nodes]`, of a process's part of the batch.
         """
         sizes = {name: table.sizes for name, table in self.tables.items()}
         source = ShuffledBatches(
@@ -168,9 +173,11 @@ class ContrastTask:
 
         def make_batch(parts: np.ndarray) -> Batch:
             trees = arrange(parts)
-            batch: Batch = {"ids": self.ids[trees.reshape(-1)]}
+            own = np.split(trees, jax.process_count())[jax.process_index()]
+            batch: Batch = {"ids": self.ids[own.reshape(-1)]}
             for name, table in self.tables.items():
-                columns = pack(table, trees, budgets[name].fit(needed(trees, name)))
+                # Each process looks at all chunks: they must agree on the number of nodes.
+                columns = pack(table, own, budgets[name].fit(needed(trees, name)))
                 batch |= {f"{name}/{column}": values for column, values in columns.items()}
             return batch
 

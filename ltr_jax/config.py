@@ -9,6 +9,7 @@ from typing import Literal
 
 from ltr_jax.category_vectors import CategoryVectorConfig
 from ltr_jax.word_vectors import WordVectorConfig
+from retrieval_jax.config import added_later
 from retrieval_jax.errors import InputError
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.training import TrainingConfig
@@ -105,6 +106,9 @@ class SamplingConfig:
         partly_relevant: documents of relevance 1 for each query, at most.
         irrelevant: documents of relevance 0 for each relevant one; for the hinge.
         documents_per_query: documents of a batch, all distinct, by its number of queries.
+        chunk_queries: queries whose documents are scored at a time. Of a larger batch texts are
+            encoded and pairs scored in chunks, whose inner states are computed again for the
+            gradient, so that memory hardly grows with the batch; None = all at once.
 
     Raises:
         InputError: a count out of range, or too few documents for the relevant ones.
@@ -115,10 +119,13 @@ class SamplingConfig:
     partly_relevant: int = 1
     irrelevant: int = 4
     documents_per_query: int = 10
+    chunk_queries: int | None = added_later(None)
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
         _check_counts("sampling", self, ("irrelevant", "documents_per_query"))
+        if self.chunk_queries is not None:
+            _check_counts("sampling", self, ("chunk_queries",))
         if not 0 <= self.partly_relevant < self.documents_per_query - 1:
             raise InputError(
                 f"sampling.partly_relevant is {self.partly_relevant} of"

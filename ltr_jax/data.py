@@ -5,6 +5,7 @@ neither device memory nor checkpoints nor optimizer hold a vocabulary.
 """
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from retrieval_jax.word_vectors import WordVectors
 Placed = tuple[np.ndarray, Placement]
 # Steps that are looked at to know how many rows one usually takes.
 PROBES = 16
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +50,11 @@ class FeatureTable:
     def width(self) -> int:
         """Of packed rows."""
         return row_width(self.table.lengths)
+
+    @property
+    def is_empty(self) -> np.ndarray:
+        """Which texts have no vector at all, bool `[texts]`."""
+        return self.table.input_ids[:, 0] == 0
 
     def rows(self, packed: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Vectors of packed rows and where windows begin, as `model.PooledConvolution` takes them.
@@ -229,7 +236,13 @@ class Sampler:
                 "Give judgements of split train.",
             )
         self.queries = np.array([collection.queries.index[query] for query in judged])
-        self.without_relevant = len(train.query_ids) - len(judged)
+        lacking = len(train.query_ids) - len(judged)
+        if lacking:
+            _log.warning(
+                "%s: %d queries of training have no relevant document and are left out",
+                collection.name,
+                lacking,
+            )
         self._judged = list(judged.values())
         self._levels = [
             {

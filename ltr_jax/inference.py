@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ltr_jax.config import Config
-from ltr_jax.data import make_features
+from ltr_jax.data import Features, make_features
 from ltr_jax.datasets.collection import Texts
 from ltr_jax.model import DOCUMENT, QUERY, SIDES, Ranker
 from ltr_jax.scoring import Scorer
@@ -65,6 +65,11 @@ class DocumentRanker:
             InputError: no such side, no text, something that is no text, or categories that are
                 not one list a text.
         """
+        return self._scorer.encode(self._params, side, self._features(side, texts, categories))
+
+    def _features(
+        self, side: str, texts: Sequence[str], categories: Sequence[Sequence[str]] | None
+    ) -> Features:
         if side not in SIDES:
             raise InputError(f"a side {side!r}", f"Sides are {', '.join(SIDES)}.")
         _check_texts(f"{side} texts", texts)
@@ -76,8 +81,7 @@ class DocumentRanker:
             )
         ids = tuple(map(str, range(len(texts))))
         named = Texts(self.languages[side], ids, tuple(texts), tuple(map(tuple, categories)))
-        features = make_features(named, self._vectors, side, self.config)
-        return self._scorer.encode(self._params, side, features)
+        return make_features(named, self._vectors, side, self.config)
 
     def score(
         self,
@@ -86,7 +90,7 @@ class DocumentRanker:
         query_categories: Sequence[str] = (),
         document_categories: Sequence[Sequence[str]] | None = None,
     ) -> np.ndarray:
-        """Scores documents for a query.
+        """Scores documents for a query, as `Scorer` compares them.
 
         Args:
             query: a text in the language of queries.
@@ -100,10 +104,12 @@ class DocumentRanker:
         Raises:
             InputError: as `encode`.
         """
-        queries = self.encode(QUERY, [query], [query_categories])
-        encoded = self.encode(DOCUMENT, documents, document_categories)
-        candidates = [np.arange(len(documents))]
-        return self._scorer.score(self._params, queries, encoded, candidates)[0]
+        queries = self._features(QUERY, [query], [query_categories])
+        of_documents = self._features(DOCUMENT, documents, document_categories)
+        index = {str(row): row for row in range(len(documents))}
+        sides = (queries, {query: 0}), (of_documents, index)
+        scores = self._scorer.rank(self._params, *sides, {query: tuple(index)})[query]
+        return np.fromiter(scores.values(), np.float32, len(index))
 
     def rank(
         self,

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ltr_jax.data import Features, FeatureTable
-from ltr_jax.model import DOCUMENT, QUERY, Ranker, feature_kinds
+from ltr_jax.model import CATEGORIES, DOCUMENT, QUERY, Ranker, feature_kinds
 from retrieval_jax.encoding import encode
 from retrieval_jax.packing import round_up
 from retrieval_jax.params import Params
@@ -23,6 +23,9 @@ CANDIDATE_MULTIPLE = 64
 
 class Scorer:
     """A ranker whose programs are compiled once.
+
+    Where the sides' halves are multiplied, a query without categories is compared with documents as
+    if these had none either: a part that one side lacks shrinks their cosine and says nothing.
 
     Args:
         model: the ranker.
@@ -47,11 +50,17 @@ class Scorer:
         Returns:
             float32 `[texts, hidden]`.
         """
-        pooled = [
+        return self._halves(params, side, self._pooled(params, side, features))
+
+    def _pooled(self, params: Params, side: str, features: Features) -> list[np.ndarray]:
+        """Of each kind `[texts, filters]`; zeros for a text that has nothing of it."""
+        return [
             encode(functools.partial(self._rows, params, side, kind, features[kind]), table)
             for kind in feature_kinds(self.model.config)
             for table in [features[kind].table]
         ]
+
+    def _halves(self, params: Params, side: str, pooled: Sequence[np.ndarray]) -> np.ndarray:
         halves = self._half({"params": params}, side, [_padded(of_kind) for of_kind in pooled])
         return np.asarray(halves)[: len(pooled[0])]
 
@@ -136,16 +145,29 @@ class Scorer:
             np.array([document_rows[document] for document in of_query], np.int32)
             for of_query in candidates.values()
         ]
-        scores = self.score(
-            params,
-            self.encode(params, QUERY, asked),
-            self.encode(params, DOCUMENT, of_documents),
-            lists,
-        )
+        halves = self.encode(params, QUERY, asked)
+        pooled = self._pooled(params, DOCUMENT, of_documents)
+        scores: dict[int, np.ndarray] = {}
+        for group, compared in self._groups(asked, pooled):
+            encoded = self._halves(params, DOCUMENT, compared)
+            found = self.score(params, halves[group], encoded, [lists[row] for row in group])
+            scores |= zip(group.tolist(), found, strict=True)
         return {
-            query: dict(zip(of_query, of_scores.tolist(), strict=True))
-            for (query, of_query), of_scores in zip(candidates.items(), scores, strict=True)
+            query: dict(zip(of_query, scores[row].tolist(), strict=True))
+            for row, (query, of_query) in enumerate(candidates.items())
         }
+
+    def _groups(
+        self, queries: Features, pooled: Sequence[np.ndarray]
+    ) -> list[tuple[np.ndarray, Sequence[np.ndarray]]]:
+        """Rows of queries, and what of the documents they are compared with."""
+        if self.model.config.interaction == "sum" or len(pooled) == 1:
+            return [(np.arange(len(next(iter(queries.values())).table.lengths)), pooled)]
+        lacks, (words, categories) = queries[CATEGORIES].is_empty, pooled
+        return [
+            (np.flatnonzero(~lacks), pooled),
+            (np.flatnonzero(lacks), [words, np.zeros_like(categories)]),
+        ]
 
 
 def _padded(texts: np.ndarray) -> np.ndarray:

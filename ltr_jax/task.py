@@ -1,6 +1,7 @@
 """The ranker as a task of the one training loop."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import grain
@@ -13,8 +14,9 @@ from ltr_jax.datasets.collection import BEST, PARTLY
 from ltr_jax.evaluation import MEASURE, qrels_of
 from ltr_jax.model import DOCUMENT, QUERY, Ranker, feature_kinds, init_params
 from ltr_jax.scoring import Scorer
+from retrieval_jax.chunking import Chunking, map_chunks
 from retrieval_jax.evaluation import evaluate
-from retrieval_jax.losses import contrastive_loss, pairwise_hinge_loss
+from retrieval_jax.losses import contrastive_loss, pairwise_hinge_loss, weighted_mean
 from retrieval_jax.params import Params
 from retrieval_jax.sharding import Rules
 from retrieval_jax.train_step import Metrics
@@ -28,15 +30,22 @@ class RankingTask:
         data: features of the collection, with split "dev" if the best parameters are to be chosen.
         sampling: instances and loss.
         difficulty: irrelevant documents of a dev query; fewer if it has fewer.
+        lanes: devices over which a batch is split.
     """
 
     rules: Rules = ()
     inseparable: str | None = "queries of a batch share its documents"
 
     def __init__(
-        self, model: Ranker, data: RankingData, sampling: SamplingConfig, difficulty: int
+        self,
+        model: Ranker,
+        data: RankingData,
+        sampling: SamplingConfig,
+        difficulty: int,
+        lanes: int = 1,
     ) -> None:
         self.model, self.data, self.sampling = model, data, sampling
+        self.chunking = Chunking(sampling.chunk_queries, lanes)
         self.sampler = Sampler(data.collection, sampling)
         self._scorer = Scorer(model)
         dev = data.collection.splits.get("dev")
@@ -60,35 +69,65 @@ class RankingTask:
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
     ) -> tuple[jax.Array, Metrics]:
-        """The configured objective on a batch of `data.training_batches`."""
-        num_queries, num_documents = batch["relevance"].shape
-        queries = self._encode(params, QUERY, batch, num_queries)
-        documents = self._encode(params, DOCUMENT, batch, num_documents)
+        """The configured objective on a batch of `data.training_batches`.
 
-        apply: Any = functools.partial(
-            self.model.apply,
-            {"params": params},
-            deterministic=not train,
-            rngs={"dropout": rng},
-        )
-        if self.sampling.objective == "in_batch":
-            logits = apply(queries, documents, method=Ranker.score_all)  # [queries, documents]
-            return in_batch_loss(
-                logits, batch["relevance"], batch["candidates"][..., 0], batch["weights"][..., 0]
+        Of more than one chunk each has a key of its own for dropout, and what its gradient needs is
+        computed again.
+        """
+        num_queries, num_documents = batch["relevance"].shape
+        chunks = self.chunking.count(num_queries)
+        queries = self._encode(params, QUERY, batch, num_queries, chunks)
+        documents = self._encode(params, DOCUMENT, batch, num_documents, chunks)
+        instances = {name: batch[name] for name in ("candidates", "weights", "relevance")}
+
+        def objective(
+            rng: jax.Array, queries: jax.Array, instances: dict[str, jax.Array]
+        ) -> tuple[jax.Array, Metrics]:
+            """Of some queries: a mean, and metrics that count the same as it."""
+            apply: Any = functools.partial(
+                self.model.apply,
+                {"params": params},
+                deterministic=not train,
+                rngs={"dropout": rng},
             )
-        pairs = documents[batch["candidates"]]  # [queries, slots, 1 + irrelevant, hidden]
-        scores = apply(queries[:, None, None], pairs, method=Ranker.score)
-        return hinge_loss(scores, batch["weights"], self.sampling.margin)
+            candidates, weights = instances["candidates"], instances["weights"]
+            if self.sampling.objective == "in_batch":
+                logits = apply(queries, documents, method=Ranker.score_all)  # [queries, documents]
+                relevant = candidates[..., 0], weights[..., 0]
+                return in_batch_loss(logits, instances["relevance"], *relevant)
+            pairs = documents[candidates]  # [queries, slots, 1 + irrelevant, width]
+            scores = apply(queries[:, None, None], pairs, method=Ranker.score)
+            return hinge_loss(scores, weights, self.sampling.margin)
+
+        if chunks == 1:
+            return objective(rng, queries, instances)
+
+        def of_chunk(index: jax.Array, *of_queries: Any) -> tuple[jax.Array, Metrics]:
+            return objective(jax.random.fold_in(rng, index), *of_queries)
+
+        cut = jax.tree.map(lambda a: a.reshape(chunks, -1, *a.shape[1:]), (queries, instances))
+        losses, metrics = map_chunks(of_chunk, (jnp.arange(chunks), *cut), self.chunking.lanes)
+        counts = next(iter(metrics.values()))[1]  # [chunks]
+        return weighted_mean(losses, counts), jax.tree.map(jnp.sum, metrics)
 
     def _encode(
-        self, params: Params, side: str, batch: dict[str, jax.Array], num_texts: int
+        self,
+        params: Params,
+        side: str,
+        batch: dict[str, jax.Array],
+        num_texts: int,
+        chunks: int = 1,
     ) -> jax.Array:
-        names = [f"{side}_{kind}" for kind in feature_kinds(self.model.config)]
-        features = [(batch[name], batch[f"{name}_windows"]) for name in names]
-        encoded: Any = self.model.apply(
-            {"params": params}, side, features, num_texts, method=Ranker.encode
-        )
-        return encoded
+        """A side's half of texts, `[texts, width]`."""
+        apply: Any = functools.partial(self.model.apply, {"params": params})
+        pooled = []
+        for kind in feature_kinds(self.model.config):
+            rows = batch[f"{side}_{kind}"], batch[f"{side}_{kind}_windows"]
+            convolve = functools.partial(
+                apply, side, kind, num_texts=num_texts, method=Ranker.convolve
+            )
+            pooled.append(_sum_over_chunks(convolve, rows, chunks, self.chunking.lanes))
+        return apply(side, pooled, method=Ranker.half)
 
     def evaluate(self, params: Params) -> dict[str, float]:
         """NDCG of the dev queries at `difficulty`; nothing if there are none."""
@@ -102,6 +141,38 @@ class RankingTask:
             self._dev.candidates_at(self._difficulty),
         )
         return evaluate(qrels_of(self._dev), ranking, (MEASURE,)).mean
+
+
+def _sum_over_chunks(
+    function: Callable[..., jax.Array], rows: tuple[jax.Array, ...], chunks: int, lanes: int
+) -> jax.Array:
+    """Sum of a function over chunks of rows; what a chunk's gradient needs is computed again.
+
+    Args:
+        function: (some rows of each array) -> array; rows of zeros must add nothing to it.
+        rows: `[rows, ...]` each, the number of rows a multiple of `lanes`.
+        chunks: how many, a multiple of `lanes`; 1 = all rows at once.
+        lanes: chunks side by side: the devices over which the rows are split.
+    """
+    if chunks == 1:
+        return function(*rows)
+
+    def turns(values: jax.Array) -> jax.Array:
+        by_lane = values.reshape(lanes, -1, *values.shape[1:])
+        missing = -by_lane.shape[1] % (chunks // lanes)
+        filled = jnp.pad(by_lane, [(0, 0), (0, missing), *[(0, 0)] * (values.ndim - 1)])
+        cut = filled.reshape(lanes, chunks // lanes, -1, *values.shape[1:])
+        return jnp.moveaxis(cut, 1, 0)  # [turns, lanes, rows, ...]
+
+    of_lanes = jax.checkpoint(jax.vmap(function))
+    cut = tuple(map(turns, rows))
+    shape = jax.eval_shape(of_lanes, *(values[0] for values in cut))
+    total, _ = jax.lax.scan(
+        lambda total, turn: (total + of_lanes(*turn), None),
+        jnp.zeros(shape.shape, shape.dtype),
+        cut,
+    )
+    return jnp.sum(total, axis=0)
 
 
 def hinge_loss(scores: jax.Array, weights: jax.Array, margin: float) -> tuple[jax.Array, Metrics]:

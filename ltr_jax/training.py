@@ -15,7 +15,9 @@ from ltr_jax.model import CATEGORIES, SIDES, WORDS, Ranker, feature_kinds
 from ltr_jax.pair_vectors import train_pair_vectors
 from ltr_jax.task import RankingTask
 from ltr_jax.word_vectors import WordVectorConfig, train_word_vectors
+from retrieval_jax.distributed import main_first, on_main
 from retrieval_jax.runs import RunFolder, create_run
+from retrieval_jax.sharding import DATA, make_mesh
 from retrieval_jax.training import Trained, train
 from retrieval_jax.word_vectors import WordVectors, load_vectors, save_vectors
 
@@ -41,6 +43,8 @@ class PreparedVectors:
 def prepare_vectors(config: Config, collection: Collection, folder: Path) -> PreparedVectors:
     """Trains the frozen vectors that a configuration needs, or finds what was trained.
 
+    Of several processes, which must all call it, the first trains before the others.
+
     Args:
         config: features, and how vectors are trained.
         collection: whose texts and category graph.
@@ -49,6 +53,10 @@ def prepare_vectors(config: Config, collection: Collection, folder: Path) -> Pre
     Raises:
         InputError: as `train_word_vectors`, `train_pair_vectors` and `train_category_vectors`.
     """
+    return main_first(lambda: _prepare(config, collection, folder))
+
+
+def _prepare(config: Config, collection: Collection, folder: Path) -> PreparedVectors:
     kinds, seconds = feature_kinds(config.model), {}
     query = document = _nothing(config.word_vectors.dim)
     categories = _nothing(config.category_vectors.dim)
@@ -79,10 +87,15 @@ def _nothing(dim: int) -> WordVectors:
     return WordVectors((), np.zeros((0, dim), np.float32))
 
 
+def _vector_files(folder: Path) -> dict[str, Path]:
+    """Field of `Vectors` -> its file in a run folder."""
+    return {name: folder / VECTORS / f"{name}.safetensors" for name in VECTOR_FILES}
+
+
 def save_run_vectors(folder: Path, vectors: Vectors) -> None:
     """Writes the vectors into a run folder, without pickle."""
-    for name in VECTOR_FILES:
-        save_vectors(getattr(vectors, name), folder / VECTORS / f"{name}.safetensors")
+    for name, file in _vector_files(folder).items():
+        save_vectors(getattr(vectors, name), file)
 
 
 def load_run_vectors(folder: Path) -> Vectors:
@@ -91,8 +104,7 @@ def load_run_vectors(folder: Path) -> Vectors:
     Raises:
         InputError: a file is absent or damaged.
     """
-    paths = (folder / VECTORS / f"{name}.safetensors" for name in VECTOR_FILES)
-    return Vectors(*map(load_vectors, paths))
+    return Vectors(**{name: load_vectors(file) for name, file in _vector_files(folder).items()})
 
 
 def train_ranker(
@@ -100,10 +112,13 @@ def train_ranker(
 ) -> tuple[RunFolder, Trained]:
     """Trains a ranker, or takes an interrupted run up where it stopped.
 
+    Of several processes, which must all call it, the first writes the vectors.
+
     Args:
         config: what to train and how.
         collection: queries of split "train", and of "dev" by which the best step is chosen.
-        vectors: gives the frozen vectors; not called for a run that has them already.
+        vectors: gives the frozen vectors; not called for a run that has them already, and by the
+            first process alone.
         path: the run folder.
 
     Returns:
@@ -117,11 +132,17 @@ def train_ranker(
     asked = sum(bool(train_split.qrels.get(query)) for query in train_split.query_ids)
     config = config.with_steps(asked)
     run = create_run(path, PACKAGE, config, collection.fingerprint)
-    is_written = all((path / VECTORS / f"{name}.safetensors").is_file() for name in VECTOR_FILES)
-    if not is_written:
-        save_run_vectors(path, vectors())
+
+    def write_vectors() -> None:
+        if not all(file.is_file() for file in _vector_files(path).values()):
+            save_run_vectors(path, vectors())
+
+    on_main(write_vectors)
     sides = (collection.queries, collection.documents)
     run.write_json(LANGUAGES, {s: of.language for s, of in zip(SIDES, sides, strict=True)})
     data = make_data(collection, load_run_vectors(path), config)
-    task = RankingTask(Ranker(config.model), data, config.sampling, config.dev_difficulty)
-    return run, train(task, config.training, run)
+    mesh = make_mesh(config.training.mesh)
+    task = RankingTask(
+        Ranker(config.model), data, config.sampling, config.dev_difficulty, mesh.shape[DATA]
+    )
+    return run, train(task, config.training, run, mesh)

@@ -1,7 +1,6 @@
 """Domain adaptation: from an encoder and texts to an encoder that knows their language."""
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from mathsim_jax.sentence_transformers_format import SentenceModules, read_modul
 from mathsim_jax.task import MaskedTask
 from mathsim_jax.vocabulary import extend_vocabulary, frequent_commands
 from retrieval_jax.bert import Pooling
+from retrieval_jax.bert_sharding import bert_rules
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.distributed import on_main
 from retrieval_jax.errors import InputError
@@ -30,6 +30,7 @@ from retrieval_jax.pretrained import (
     start_mlm_head,
 )
 from retrieval_jax.runs import RunFolder, create_run
+from retrieval_jax.sharding import MODEL, make_mesh
 from retrieval_jax.training import Trained, TrainingConfig, train
 
 PACKAGE = "mathsim_jax"
@@ -67,7 +68,8 @@ def adapt(
 ) -> tuple[RunFolder, Trained, Path]:
     """Trains masked language modelling on texts, or takes an interrupted run up.
 
-    The MLM head may learn first, alone: `config.head_steps`, in the run folder `head` inside.
+    The MLM head may learn first, alone: `config.head_steps`, in the run folder `head` inside. Of
+    several processes, which must all call it, each learns from its part of every batch.
 
     Args:
         config: what to train and how.
@@ -90,22 +92,25 @@ def adapt(
     if config.new_commands:
         commands = frequent_commands(known, encoder.tokenizer, config.new_commands)
         encoder = extend_vocabulary(encoder, commands)
-    make_task = functools.partial(
-        MaskedTask,
-        encoder.config,
-        train=tokenize(known, encoder.tokenizer, config.max_length),
-        dev=_tokenize_some(dev, encoder, config.max_length),
-        masking=make_masking(encoder.tokenizer, config.mask_rate, config.whole_words),
-    )
+    learned = tokenize(known, encoder.tokenizer, config.max_length)
+    held_out = _tokenize_some(dev, encoder, config.max_length)
+    masking = make_masking(encoder.tokenizer, config.mask_rate, config.whole_words)
+    mesh = make_mesh(config.training.mesh)
+
+    def train_from(params: Params, training: TrainingConfig, run: RunFolder) -> Trained:
+        task = MaskedTask(encoder.config, params, learned, held_out, masking)
+        task.rules = bert_rules(encoder.config, mesh.shape[MODEL])
+        return train(task, training, run, mesh)
+
     data = content_fingerprint(texts)
     run = create_run(path, PACKAGE, config, data)
     params = encoder.params
     if config.head_steps:
         first = dataclasses.replace(config, training=head_training(config))
         head = create_run(path / HEAD, PACKAGE, first, data)
-        train(make_task(params), first.training, head)
+        train_from(params, first.training, head)
         params = restore_params(head.path)
-    trained = train(make_task(params), config.training, run)
+    trained = train_from(params, config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))
     params.pop("mlm_head")
     adapted = sentence_encoder(encoder, params, encoder_pooling(config.model))

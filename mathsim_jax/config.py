@@ -130,6 +130,15 @@ class FineTuningConfig:
 
 # An MLM head learns faster than the encoder below it may change.
 HEAD_RATE = ("^mlm_head/", 20.0)
+# Of both, a few steps that show that everything runs.
+SMOKE_TRAINING = TrainingConfig(
+    steps=4,
+    batch_size=16,
+    log_every=2,
+    evaluate_every=2,
+    checkpoint_every=2,
+    optimizer=OptimizerConfig(learning_rate=2e-5),
+)
 
 ADAPTATION_PRESETS: dict[str, AdaptationConfig] = {
     "paper": AdaptationConfig(
@@ -167,14 +176,10 @@ ADAPTATION_PRESETS: dict[str, AdaptationConfig] = {
         max_length=32,
         new_commands=8,
         head_steps=2,
-        training=TrainingConfig(
-            steps=4,
-            batch_size=16,
-            log_every=2,
-            evaluate_every=2,
-            checkpoint_every=2,
+        training=dataclasses.replace(
+            SMOKE_TRAINING,
             best_measure="log_likelihood",
-            optimizer=OptimizerConfig(learning_rate=2e-5, scaled=(HEAD_RATE,)),
+            optimizer=dataclasses.replace(SMOKE_TRAINING.optimizer, scaled=(HEAD_RATE,)),
         ),
     ),
 }
@@ -224,14 +229,6 @@ FINE_TUNING_PRESETS: dict[str, FineTuningConfig] = {
         model=EncoderConfig(layers=1),
         max_length=32,
         extra_limit=16,
-        training=TrainingConfig(
-            steps=4,
-            batch_size=16,
-            log_every=2,
-            evaluate_every=2,
-            checkpoint_every=2,
-            best_measure="Spearman",
-            optimizer=OptimizerConfig(learning_rate=2e-5),
-        ),
+        training=dataclasses.replace(SMOKE_TRAINING, best_measure="Spearman"),
     ),
 }

@@ -26,7 +26,7 @@ from retrieval_jax.bert import Pooling
 from retrieval_jax.bert_sharding import bert_rules
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.chunking import Chunking
-from retrieval_jax.distributed import on_main
+from retrieval_jax.distributed import broadcast, is_main, local_copy, on_main
 from retrieval_jax.encoding import jit_encoder
 from retrieval_jax.errors import InputError
 from retrieval_jax.pretrained import PretrainedBert
@@ -103,6 +103,8 @@ def fine_tune(
 ) -> tuple[RunFolder, Trained, Path]:
     """Trains on pairs, or takes an interrupted run up.
 
+    Of several processes, which must all call it, each learns from its part of every batch.
+
     Args:
         config: what to train and how.
         pairs: as `training_pairs` gives.
@@ -150,6 +152,8 @@ def cross_validate(
 ) -> np.ndarray:
     """Scores every pair by an encoder that was trained on pairs of other groups.
 
+    Of several processes, which must all call it, all train, and the first scores.
+
     Args:
         config: what to train; its last step is taken.
         pairs: labelled, of several groups.
@@ -165,11 +169,15 @@ def cross_validate(
     """
     encoder = load_encoder(config.model)
     check_length(test_length, encoder)
+    mesh = make_mesh(config.training.mesh)
     scores = np.zeros(len(pairs))
     for known, held_out in grouped_folds(pairs.groups, folds):
         chosen = training_pairs(config, pairs.take(known), folder)
-        task = make_task(config, encoder, chosen, None)
-        params = train(task, config.training, show_progress=False).params
+        task = make_task(config, encoder, chosen, None, mesh)
+        trained = train(task, config.training, mesh=mesh, show_progress=False)
+        params = local_copy(trained.params, mesh)
         tested = tokenize_pairs(pairs.take(held_out), encoder.tokenizer, test_length)
-        scores[held_out] = task.cosines(params, tested)
+        of_fold = task.cosines(params, tested).tolist() if is_main() else []
+        # All take the same: what is chosen by the scores must be chosen by all.
+        scores[held_out] = broadcast(of_fold)
     return scores

@@ -10,6 +10,7 @@ in bounded time, with a message.
 import argparse
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import runpy
@@ -145,25 +146,18 @@ def spans_processes(mesh: Mesh) -> bool:
     return mesh.is_multi_process
 
 
-def broadcast(value: T) -> T:
-    """Process 0's `value`, which JSON can hold, on all processes; each must call it."""
+def broadcast(value: T, source: int = 0) -> T:
+    """The `value`, which JSON can hold, of process `source` on all; each must call it."""
     if jax.process_count() == 1:
         return value
-    content = json.dumps(value).encode() if is_main() else b""
-    length: Any = multihost_utils.broadcast_one_to_all(np.int32(len(content)))
+    is_source = jax.process_index() == source
+    content = json.dumps(value).encode() if is_source else b""
+    length: Any = multihost_utils.broadcast_one_to_all(np.int32(len(content)), is_source)
     # Of few lengths, so that few programs are compiled; JSON does not mind blanks.
     size = max(1 << (int(length) - 1).bit_length(), 256)
-    padded = np.frombuffer(content.ljust(size), np.uint8) if is_main() else np.zeros(size, np.uint8)
-    received: Any = multihost_utils.broadcast_one_to_all(padded)
+    padded = np.frombuffer(content.ljust(size), np.uint8)
+    received: Any = multihost_utils.broadcast_one_to_all(padded, is_source)
     return json.loads(np.asarray(received).tobytes())
-
-
-def all_agree(value: bool) -> bool:
-    """Whether `value` is true on every process; each must call it."""
-    if jax.process_count() == 1:
-        return value
-    values: Any = multihost_utils.process_allgather(np.array([value]))
-    return bool(np.all(values))
 
 
 def on_main(work: Callable[[], object]) -> None:
@@ -191,10 +185,25 @@ def main_first(work: Callable[[], T]) -> T:
 
 
 def local_copy(tree: Any, mesh: Mesh) -> Any:
-    """Copies arrays that are split over `mesh` whole to the first device of this process."""
-    replicated = NamedSharding(mesh, PartitionSpec())
-    whole = jax.jit(lambda t: t, out_shardings=replicated)(tree)
-    return jax.tree.map(lambda array: array.addressable_data(0), whole)
+    """Whole arrays on the first device of this process, of arrays placed on `mesh`.
+
+    For evaluations, which each process does alone and which take all parameters. What every device
+    holds already is not copied. The rest is gathered, one array after the other: besides those of
+    the result no device holds more than one whole.
+    """
+    gather = _gather(mesh)
+
+    def whole(array: jax.Array) -> jax.Array:
+        array = array if array.is_fully_replicated else gather(array)
+        return array.addressable_data(0)
+
+    return jax.tree.map(whole, tree)
+
+
+@functools.lru_cache(maxsize=8)
+def _gather(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
+    """Copies an array whole to every device; kept, so that each shape is compiled once."""
+    return jax.jit(lambda array: array, out_shardings=NamedSharding(mesh, PartitionSpec()))
 
 
 class StopAgreement:

@@ -43,7 +43,8 @@ def encode(
     Args:
         encode_batch: called with few shapes, so that little is compiled.
         table: tokenised texts, one or more.
-        batch_pieces: word pieces a call; by default few on a CPU, whose caches then hold them.
+        batch_pieces: word pieces a call; by default few on a CPU: its caches then hold them, and
+            what a call takes in memory beside the weights is little.
         progress: title of a progress bar; None shows none.
         advance: told after each call how many texts it encoded, for a bar over several tables.
 
@@ -51,7 +52,7 @@ def encode(
         float32 `[texts, dim]`, in the order of `table`.
     """
     if batch_pieces is None:
-        batch_pieces = 1024 if jax.default_backend() == "cpu" else 32768
+        batch_pieces = 512 if jax.default_backend() == "cpu" else 32768
     width = row_width(table.lengths)
     placement = place(table.lengths, width)
     # Powers of two where texts decide, so that other tables meet the same shapes.

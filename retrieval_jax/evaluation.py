@@ -1,28 +1,53 @@
 """Measures of rankings against relevance judgements, and of label scores.
 
-Those of rankings are trec_eval's own, called through `ir_measures`; they order documents as
+Those of rankings are equal to what trec_eval computes, and order documents as
 `retrieval_jax.rankings` does.
 """
 
+import bisect
 import contextlib
 import dataclasses
+import functools
+import inspect
+import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-import ir_measures
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import metrics as sklearn_metrics
 
+from retrieval_jax import ranking_measures
 from retrieval_jax.errors import InputError
-from retrieval_jax.rankings import Qrels, Ranking, check_relevances, check_scores, check_shape
-
-# Cutoffs and levels from 1: trec_eval crashes on a cutoff of 0.
-MEASURE_NAME = re.compile(
-    r"(?P<name>\w+)(\(rel=(?P<rel>[1-9]\d*)\))?(@(?P<cutoff>[1-9]\d*))?", re.ASCII
+from retrieval_jax.ranking_measures import Judged
+from retrieval_jax.rankings import (
+    FLOAT32_MAX,
+    MAX_RELEVANCE,
+    Qrels,
+    Ranking,
+    check_relevances,
+    check_scores,
+    check_shape,
 )
-MEASURES = ("AP", "Bpref", "MAP", "MRR", "NDCG", "P", "R", "RR", "Rprec", "Success", "nDCG")
+
+MEASURE_NAME = re.compile(
+    r"(?P<name>\w+)(\(rel=(?P<level>[1-9]\d*)\))?(@(?P<cutoff>[1-9]\d*))?", re.ASCII
+)
+MEASURES: Mapping[str, Callable[..., np.ndarray]] = {
+    "AP": ranking_measures.average_precision,
+    "Bpref": ranking_measures.bpref,
+    "MAP": ranking_measures.average_precision,
+    "MRR": ranking_measures.reciprocal_rank,
+    "NDCG": ranking_measures.ndcg,
+    "P": ranking_measures.precision,
+    "R": ranking_measures.recall,
+    "RR": ranking_measures.reciprocal_rank,
+    "Rprec": ranking_measures.r_precision,
+    "Success": ranking_measures.success,
+    "nDCG": ranking_measures.ndcg,
+}
+"""Name -> function of `ranking_measures`; what may stand after a name are its parameters."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,54 +78,82 @@ def evaluate(
             "P@5", "Bpref", "Bpref(rel=3)". They are also the keys of the result.
 
     Raises:
-        InputError: an unknown measure, a score that is no finite float32 number, a relevance that
-            is no integer or beyond ±1000, or not one query in both qrels and ranking.
+        InputError: an unknown measure, a score of a judged query that is no finite float32 number,
+            a relevance that is no integer or beyond ±1000, or not one query in both qrels and
+            ranking.
     """
     parsed = {name: _parse_measure(name) for name in measures}
-    check_relevances(qrels)
-    check_scores(ranking)
-    # pytrec_eval takes nothing but Python floats.
-    judged = {
-        query: {document: float(score) for document, score in ranking[query].items()}
-        for query in qrels
-        if query in ranking
-    }
-    if not judged:
+    if not any(query in ranking for query in qrels):
         raise InputError(
             f"none of the {len(qrels)} queries in the qrels is among the {len(ranking)} queries "
             "in the ranking",
             "Check that both use the same query ids.",
         )
-    evaluator = ir_measures.pytrec_eval.evaluator(parsed.values(), qrels)
-    values = {
-        (metric.query_id, metric.measure): float(metric.value)
-        for metric in evaluator.iter_calc(judged)
-    }
+    queries = sorted(qrels)
+    judged = _judged(queries, qrels, ranking)
+    columns = {name: measure(judged).tolist() for name, measure in parsed.items()}
     per_query = {
-        query: {name: values[query, measure] for name, measure in parsed.items()}
-        for query in sorted(qrels)
+        query: {name: column[number] for name, column in columns.items()}
+        for number, query in enumerate(queries)
     }
-    mean = {name: statistics.fmean(row[name] for row in per_query.values()) for name in parsed}
+    mean = {name: statistics.fmean(column) for name, column in columns.items()}
     return Evaluation(per_query, mean)
 
 
-def _parse_measure(name: str) -> ir_measures.Measure:
-    # By ourselves: the library's parser needs parts of `ast` that Python 3.14 no longer has.
+def _parse_measure(name: str) -> Callable[[Judged], np.ndarray]:
     match = MEASURE_NAME.fullmatch(name)
     if match and match["name"] in MEASURES:
-        measure = getattr(ir_measures, match["name"])
-        if match["rel"]:
-            measure = measure(rel=int(match["rel"]))
-        if match["cutoff"]:
-            measure = measure @ int(match["cutoff"])
-        with contextlib.suppress(ValueError, AssertionError, KeyError, TypeError):
-            if ir_measures.pytrec_eval.supports(measure):
-                return measure
+        measure = MEASURES[match["name"]]
+        given = {key: int(match[key]) for key in ("level", "cutoff") if match[key]}
+        with contextlib.suppress(TypeError):
+            inspect.signature(measure).bind(None, **given)
+            return functools.partial(measure, **given)
     raise InputError(
         f"measures: trec_eval has no {name!r}",
         "Use names like RR, R@50, AP, nDCG, nDCG@10, P@5, Bpref, Bpref(rel=3); "
         "cutoffs and relevance levels start at 1.",
     )
+
+
+def _judged(queries: Sequence[str], qrels: Qrels, ranking: Ranking) -> Judged:
+    """The judgements of `queries` and the ranks of what they judge."""
+    relevances = [relevance for query in queries for relevance in qrels[query].values()]
+    if (
+        not {int}.issuperset(map(type, relevances))
+        or max(map(abs, relevances), default=0) > MAX_RELEVANCE
+    ):
+        check_relevances(qrels)
+    ranks = np.concatenate(
+        [_ranks(query, list(qrels[query]), ranking.get(query, {})) for query in queries]
+    )
+    numbers = np.repeat(np.arange(len(queries)), [len(qrels[query]) for query in queries])
+    order = np.lexsort((ranks, numbers))
+    return Judged(numbers, ranks[order], np.array(relevances, np.int64)[order], len(queries))
+
+
+def _ranks(query: str, names: Sequence[str], documents: dict[str, float]) -> np.ndarray:
+    """Ranks of documents in a query's ranking, float64 `[names]`; infinite for one it lacks.
+
+    Without an order of all documents: before one are those of larger scores and, of equal ones,
+    those of larger ids.
+    """
+    scores = np.fromiter(documents.values(), np.float64, len(documents))
+    if not np.abs(scores).max(initial=0) <= FLOAT32_MAX:
+        check_scores({query: documents})
+    scores = scores.astype(np.float32)
+    own = np.array([documents.get(name, math.nan) for name in names], np.float32)
+    ascending = np.sort(scores)
+    not_above, below = (np.searchsorted(ascending, own, side) for side in ("right", "left"))
+    ranks = np.where(np.isnan(own), np.inf, len(scores) - not_above + 1.0)
+    tied = np.flatnonzero(not_above - below > 1).tolist()
+    ids = list(documents) if tied else []
+    groups: dict[float, list[str]] = {}
+    for index in tied:
+        score = float(own[index])
+        if score not in groups:
+            groups[score] = sorted(ids[equal] for equal in np.flatnonzero(scores == own[index]))
+        ranks[index] += len(groups[score]) - bisect.bisect_right(groups[score], names[index])
+    return ranks
 
 
 def roc_auc(labels: ArrayLike, scores: ArrayLike) -> float:

@@ -188,7 +188,8 @@ def _parameter_shapes(
         if with_mlm_head:
             module.mlm_logits(hidden, pieces)
 
-    variables = jax.eval_shape(lambda rng: model.init(rng, method=initialise), jax.random.key(0))
+    # The key is made inside, where it is not computed: that would need XLA's compiler, in memory.
+    variables = jax.eval_shape(lambda: model.init(jax.random.key(0), method=initialise))
     return {path: leaf.shape for path, leaf in flatten(variables["params"]).items()}
 
 

@@ -24,7 +24,7 @@ from retrieval_jax.errors import InputError
 C = TypeVar("C")
 VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "numpy", "scipy", "transformers")
 # Fields of a configuration that may change when a run is resumed: what is computed stays the same.
-RESUMABLE = ("mesh", "profile", "keep", "tensorboard")
+RESUMABLE = ("mesh", "prefetch", "profile", "keep", "tensorboard")
 
 
 @dataclasses.dataclass(frozen=True)

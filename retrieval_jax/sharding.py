@@ -177,3 +177,23 @@ def shard_batch(
         name: jax.make_array_from_callback(value.shape, sharding, value.__getitem__)
         for name, value in batch.items()
     }
+
+
+def place_array(value: np.ndarray, target: jax.ShapeDtypeStruct | jax.Array) -> jax.Array:
+    """Makes a global array of a host array that is the same on every process.
+
+    Each device is given its part alone, as a copy of its own that a step to which it is donated may
+    write over. Nothing is sent to other processes: `jax.device_put` would send them the whole to
+    compare.
+
+    Args:
+        value: host array; of one that is memory-mapped only the parts are read.
+        target: its shape, with the dtype and the sharding that it gets.
+    """
+    value, sharding = np.asarray(value), target.sharding
+    assert sharding is not None
+    parts = [
+        jax.device_put(np.array(value[index], target.dtype), device)
+        for device, index in sharding.addressable_devices_indices_map(value.shape).items()
+    ]
+    return jax.make_array_from_single_device_arrays(value.shape, sharding, parts)

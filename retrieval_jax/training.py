@@ -2,11 +2,12 @@
 
 A task binds a paper's model, loss and data; the loop knows nothing else of a paper. At each step:
 
-1. take a batch, run the jitted step (state donated, metrics left on the device);
+1. take a batch, which was put on the devices `prefetch` steps before, and run the jitted step
+   (state donated, metrics left on the device);
 2. every `log_every` steps: log the means of the metrics since the last log;
 3. every `evaluate_every` steps: evaluate on dev, keep the best parameters;
-4. every `checkpoint_every` steps, and when told to stop: save state, data iterator, metrics since
-   the last log.
+4. every `checkpoint_every` steps, and when told to stop: save state, place in the data after
+   the last step's batch, metrics since the last log.
 
 2 to 4 are also done after the last step, and stop a run whose metrics are no longer finite.
 Resuming restores what 4 saved and the best evaluation from the log, and goes on at 1, so that an
@@ -15,18 +16,21 @@ interrupted run and an uninterrupted one are the same to the bit.
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import grain
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from retrieval_jax import optimizers
 from retrieval_jax.checkpoints import Checkpoints
+from retrieval_jax.config import added_later
 from retrieval_jax.distributed import (
     StopAgreement,
     broadcast,
@@ -39,6 +43,7 @@ from retrieval_jax.interruption import InterruptedRunError, StopRequest
 from retrieval_jax.logs import MetricWriter, TrainingProgress, read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.params import Params
+from retrieval_jax.prefetch import taken_ahead
 from retrieval_jax.runs import RunFolder
 from retrieval_jax.sharding import (
     MeshConfig,
@@ -68,6 +73,8 @@ class TrainingConfig:
         batch_size: examples a step, over all devices and hosts.
         accumulate: parts in which a step's batch is computed one after the other, for memory; only
             for losses that are means over examples.
+        prefetch: steps whose batches are put on the devices ahead of the one that computes, so that
+            none waits for a transfer; 0 = none.
         seed: of initialisation, order of the data, dropout.
         log_every: steps between two lines of metrics.
         evaluate_every: steps between two evaluations on dev; the last step always evaluates.
@@ -84,6 +91,7 @@ class TrainingConfig:
     steps: int = 1000
     batch_size: int = 64
     accumulate: int = 1
+    prefetch: int = added_later(2)
     seed: int = 0
     log_every: int = 20
     evaluate_every: int = 200
@@ -97,7 +105,7 @@ class TrainingConfig:
     optimizer: OptimizerConfig = OptimizerConfig()
 
     def __post_init__(self) -> None:
-        """Refuses counts below 1.
+        """Refuses counts below 1, a `prefetch` below 0.
 
         Raises:
             InputError: the field and its value.
@@ -106,6 +114,8 @@ class TrainingConfig:
         for name in (*counts, "checkpoint_every", "keep"):
             if getattr(self, name) < 1:
                 raise InputError(f"training.{name} is {getattr(self, name)}", "Give 1 or more.")
+        if self.prefetch < 0:
+            raise InputError(f"training.prefetch is {self.prefetch}", "Give 0 or more.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +198,8 @@ def train(
         if has_others:
             best = _Best(**broadcast(dataclasses.asdict(best)))
             show_progress = show_progress and is_main()
+        placed = _placed_batches(iterator, config, mesh, is_whole)
+        ahead = taken_ahead(placed, config.prefetch)
         progress = stack.enter_context(TrainingProgress(config.steps, step, show_progress))
         request, agree = stack.enter_context(StopRequest()), StopAgreement(mesh)
         trace = stack.enter_context(contextlib.ExitStack())
@@ -195,11 +207,10 @@ def train(
         rates: list[float] = []
         seconds, timed_steps, started = 0.0, 0, time.perf_counter()
         while step < config.steps and not best.out_of_patience(config.patience):
-            batches = [
-                shard_batch(next(iterator), mesh, is_whole) for _ in range(config.accumulate)
-            ]
+            batches, position = next(ahead)
             if step == first_step:
-                estimate = memory_estimate(task, shapes, batches[0], mesh)
+                held = len(batches) * (1 + config.prefetch)
+                estimate = memory_estimate(task, shapes, batches[0], mesh, held)
                 progress.say(check_memory(estimate, device_memory(mesh)))
             if config.profile and writes and run is not None and step == first_step + 10:
                 trace.enter_context(jax.profiler.trace(run.path / "profile"))
@@ -240,7 +251,7 @@ def train(
                 if saved is not None and best.step == step:
                     saved.save_best(step, state.params)
             if saved is not None and (saves or last):
-                saved.save(step, state, iterator, window)
+                saved.save(step, state, position, window)
             if stop is not None and not last:
                 raise InterruptedRunError(stop, step)
             started = time.perf_counter()
@@ -305,6 +316,18 @@ def _part_size(task: Task, config: TrainingConfig) -> int:
             "Make --training.batch-size a multiple of --training.accumulate.",
         )
     return config.batch_size // config.accumulate
+
+
+def _placed_batches(
+    iterator: grain.DatasetIterator, config: TrainingConfig, mesh: Mesh, is_whole: bool
+) -> Iterator[tuple[list[dict[str, jax.Array]], dict[str, Any]]]:
+    """Batches of each step on the devices, and the state of `iterator` after them."""
+    while True:
+        parts = itertools.islice(iterator, config.accumulate)
+        batches = [shard_batch(part, mesh, is_whole) for part in parts]
+        if len(batches) < config.accumulate:
+            raise InputError("the batches came to an end", "`Task.batches` must be endless.")
+        yield batches, iterator.get_state()
 
 
 def _evaluate(task: Task, params: Params, mesh: Mesh) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """tensorflow-datasets builders of films: `imdb_movielens` and `amazon_movielens`.
 
-Nothing is downloaded: licences want a person to fetch the files. They are read from the folder that
-the configuration names, and what to put there is said where it is missing.
+They are made of the publishers' files in a folder. What has a stable address can be fetched into
+it; the rest a person has to put there, and what that is, is said where it is missing.
 """
 
 import abc
@@ -23,6 +23,7 @@ from docent_jax.datasets.builders import (
     read_corpus,
     read_rows,
 )
+from docent_jax.datasets.downloads import ACL_IMDB, MOVIELENS_25M, fetch
 from docent_jax.datasets.films import FilmData, FilmSource, PreparedFilms, prepared_films
 from docent_jax.datasets.imdb_folder import REVIEWS, read_imdb_folder
 from docent_jax.datasets.tags import TagVotes
@@ -31,6 +32,8 @@ from retrieval_jax.fingerprints import files_fingerprint
 
 MOVIELENS = "ml-*.zip"
 AMAZON_REVIEWS = ("reviews_Movies_and_TV.json*", "Movies_and_TV.json*", "Movies_and_TV_5.json*")
+# What can be fetched where a folder has no file of that pattern.
+PUBLISHED = {ARCHIVE: ACL_IMDB, MOVIELENS: MOVIELENS_25M}
 
 
 @dataclasses.dataclass(eq=False)
@@ -60,11 +63,16 @@ class FilmBuilder(CorpusBuilder, skip_registration=True):
 
     @classmethod
     @abc.abstractmethod
-    def source_files(cls, folder: Path) -> list[Path]:
+    def source_files(cls, folder: Path, download: bool = False) -> list[Path]:
         """The files of a folder that are read.
 
+        Args:
+            folder: where they lie.
+            download: fetch those that are missing and have a stable address, once all others are
+                there.
+
         Raises:
-            InputError: one is missing; says what to fetch and where to put it.
+            InputError: one is missing, with what to put where; or it cannot be fetched.
         """
 
     @classmethod
@@ -96,12 +104,13 @@ class ImdbMovielens(FilmBuilder):
     """Films by their IMDb reviews (Maas et al., 2011), with the tags of MovieLens' users."""
 
     @classmethod
-    def source_files(cls, folder: Path) -> list[Path]:
+    def source_files(cls, folder: Path, download: bool = False) -> list[Path]:
         """The joined folder's files, or the publishers' two archives."""
+        remedy = cls._remedy(folder)
         if (folder / REVIEWS).is_file():
             names = (REVIEWS, "movies.tsv", "tags.tsv.xz", "genome_tags.tsv", "queries.jsonl.xz")
-            return [_found(folder, name, cls._remedy(folder)) for name in names]
-        return [_found(folder, name, cls._remedy(folder)) for name in (ARCHIVE, MOVIELENS)]
+            return [_found(folder, name, remedy) for name in names]
+        return [_found(folder, name, remedy, download) for name in (ARCHIVE, MOVIELENS)]
 
     @classmethod
     def read_source(cls, folder: Path) -> FilmSource:
@@ -113,11 +122,8 @@ class ImdbMovielens(FilmBuilder):
     def _remedy(folder: Path) -> str:
         return (
             f"Put into {folder} either {REVIEWS}, movies.tsv, tags.tsv.xz, genome_tags.tsv and "
-            "queries.jsonl.xz, or the publishers' files: "
-            f"{ARCHIVE} (https://ai.stanford.edu/~amaas/data/sentiment/, SHA-256 c40f74a18d3b61f9"
-            "0feba1e17730e0d38e8b97c05fde7008942e91923d1658fe) and ml-25m.zip (https://files."
-            "grouplens.org/datasets/movielens/ml-25m.zip, SHA-256 8b21cfb7eb1706b4ec0aac894368d90a"
-            "cf26ebdfb6aced3ebd4ad5bd1eb9c6aa)."
+            "queries.jsonl.xz, or the publishers' files, which `python -m docent_jax fetch "
+            f"imdb_movielens --folder {folder}` fetches: {ACL_IMDB} and {MOVIELENS_25M}."
         )
 
 
@@ -125,13 +131,14 @@ class AmazonMovielens(FilmBuilder):
     """Films by their Amazon reviews, with the tags of MovieLens' users and Reddit's requests."""
 
     @classmethod
-    def source_files(cls, folder: Path) -> list[Path]:
+    def source_files(cls, folder: Path, download: bool = False) -> list[Path]:
         """Reviews, mapping, MovieLens, and the requests where they are there."""
         remedy = (
             f"Put into {folder}: reviews_Movies_and_TV.json.gz (2014, https://jmcauley.ucsd.edu/"
             "data/amazon/) or Movies_and_TV.json.gz (2018, https://nijianmo.github.io/amazon/); "
             f"{MAPPING} (v1.tar.gz at https://storage.googleapis.com/gresearch/docent/, unpacked); "
-            "ml-25m.zip or ml-latest.zip (https://grouplens.org/datasets/movielens/); and, for "
+            f"ml-latest.zip (https://grouplens.org/datasets/movielens/) or {MOVIELENS_25M}, which "
+            f"`python -m docent_jax fetch amazon_movielens --folder {folder}` fetches; and, for "
             f"queries, {REDDIT} (https://github.com/urikz/docent, branch gh-pages, folder "
             "docent/reddit)."
         )
@@ -140,8 +147,9 @@ class AmazonMovielens(FilmBuilder):
         )
         if reviews is None:
             raise InputError(f"{folder} holds no {AMAZON_REVIEWS[0]}.", remedy)
-        files = [reviews, *(_found(folder, name, remedy) for name in (MAPPING, MOVIELENS))]
-        return [*files, *folder.glob(REDDIT)]
+        mapping = _found(folder, MAPPING, remedy)
+        movielens = _found(folder, MOVIELENS, remedy, download)
+        return [reviews, mapping, movielens, *folder.glob(REDDIT)]
 
     @classmethod
     def read_source(cls, folder: Path) -> FilmSource:
@@ -155,12 +163,14 @@ def _with_files(files: contextlib.ExitStack, films: PreparedFilms) -> Iterator[t
         yield from films.sentences()
 
 
-def _found(folder: Path, pattern: str, remedy: str) -> Path:
+def _found(folder: Path, pattern: str, remedy: str, download: bool = False) -> Path:
     """The file of that name; of several the last, as in ml-20m.zip and ml-25m.zip."""
     files = sorted(folder.glob(pattern))
-    if not files:
-        raise InputError(f"{folder} holds no {pattern}.", remedy)
-    return files[-1]
+    if files:
+        return files[-1]
+    if download:
+        return fetch(PUBLISHED[pattern], folder)
+    raise InputError(f"{folder} holds no {pattern}.", remedy)
 
 
 def _rows(films: PreparedFilms) -> dict[str, list[Row]]:
@@ -189,6 +199,7 @@ def prepare(
     data_dir: str | Path,
     keep_names: bool = False,
     processes: int | None = None,
+    download: bool = False,
 ) -> FilmBuilder:
     """Builds a data set below `data_dir`, or finds it there; prints its card when it is built.
 
@@ -198,11 +209,12 @@ def prepare(
         data_dir: the folder of tensorflow-datasets.
         keep_names: leave the films' names in their reviews.
         processes: how many to use; None = one per available core.
+        download: fetch what is missing from the folder and has a stable address.
 
     Raises:
         InputError: a source file is missing or cannot be read.
     """
-    fingerprint = files_fingerprint(builder.source_files(Path(folder)))
+    fingerprint = files_fingerprint(builder.source_files(Path(folder), download))
     config = FilmConfig(
         name=f"names-{'kept' if keep_names else 'removed'}-{fingerprint}",
         folder=str(folder),

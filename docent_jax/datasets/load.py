@@ -1,5 +1,6 @@
 """The corpus that a configuration names."""
 
+import os
 from pathlib import Path
 
 from docent_jax.config import DataConfig
@@ -7,10 +8,12 @@ from docent_jax.datasets import film_builders, python_api
 from docent_jax.datasets.builders import read_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.films import FilmData
-from retrieval_jax.data_folders import data_folder
+from retrieval_jax.data_folders import DATA_VARIABLE, data_folder
 from retrieval_jax.errors import InputError
 
-_FILM_BUILDERS = {
+SOURCES = "sources"
+"""Folder below the one of prepared documents, for files that are fetched."""
+FILM_BUILDERS = {
     "imdb_movielens": film_builders.ImdbMovielens,
     "amazon_movielens": film_builders.AmazonMovielens,
 }
@@ -43,11 +46,16 @@ def load_films(config: DataConfig, data_dir: Path) -> FilmData:
 
 
 def _prepared_films(config: DataConfig, data_dir: Path) -> film_builders.FilmBuilder:
-    if config.source not in _FILM_BUILDERS:
+    if config.source not in FILM_BUILDERS:
         raise InputError(
             f"`{config.source}` has no films and no tags.",
-            f"Set `data.source` to {' or '.join(_FILM_BUILDERS)}.",
+            f"Set `data.source` to {' or '.join(FILM_BUILDERS)}.",
         )
-    folder = data_folder(config.source, config.folder, "`data.folder`")
-    builder = _FILM_BUILDERS[config.source]
-    return film_builders.prepare(builder, str(folder), data_dir, config.keep_names)
+    builder = FILM_BUILDERS[config.source]
+    # A folder of the user's is read as it is; without one there is only what can be fetched.
+    download = config.folder is None and DATA_VARIABLE not in os.environ
+    given = data_dir / SOURCES / config.source if download else config.folder
+    folder = data_folder(config.source, given, "`data.folder`")
+    return film_builders.prepare(
+        builder, str(folder), data_dir, config.keep_names, download=download
+    )

@@ -4,6 +4,7 @@ Runs of one model that differ in their seed give mean and standard deviation. Wh
 fusion's weight) is chosen on dev.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,13 +16,16 @@ from rich.table import Table
 
 import docent_jax
 from docent_jax.baselines import bag_of_sentences_scores, bm25_scores, tfidf_scores
+from docent_jax.config import DataConfig
 from docent_jax.datasets.corpus import EntityCorpus
+from docent_jax.datasets.load import load_documents
 from docent_jax.evaluation import MEASURES, cosine_scores, evaluate_ranking, rank
 from docent_jax.pretraining import PACKAGE
 from experiments.records import (
     differences,
     make_record,
     mean_and_sd,
+    one_family,
     summarise_measures,
     write_record,
 )
@@ -48,6 +52,22 @@ def query_texts(corpus: EntityCorpus, split: str) -> list[str]:
     return [query.text for query in corpus.queries[split]]
 
 
+def lexical_corpus(
+    corpus: EntityCorpus, config: DataConfig, lexical: Literal["all", "same"], data_dir: Path
+) -> EntityCorpus:
+    """What TF-IDF and BM25 read: all of each document, or the sentences that models see."""
+    if lexical == "same":
+        return corpus
+    return load_documents(dataclasses.replace(config, sentences_per_entity=None), data_dir)
+
+
+def what_is_read(corpus: EntityCorpus, lexical: EntityCorpus) -> str:
+    """What a description of data adds where TF-IDF and BM25 read more than models see."""
+    if len(lexical.sentences) == len(corpus.sentences):
+        return ""
+    return f"; TF-IDF and BM25 read all {len(lexical.sentences):,} sentences"
+
+
 def baseline_rankings(
     corpus: EntityCorpus,
     sentence_vectors: np.ndarray,
@@ -65,22 +85,32 @@ def baseline_rankings(
         lexical: the same entities with all their sentences, for TF-IDF and BM25; None = `corpus`.
     """
     lexical = lexical or corpus
-    rankings: Rankings = {name: {} for name in (TFIDF, BM25, BAG_MEAN, BAG_MAX, FROZEN)}
+    rankings: Rankings = {TFIDF: {}, BM25: {}}
+    for name, reduce in BAGS.items():
+        rankings[name] = bag_rankings(corpus, sentence_vectors, query_vectors, reduce)
+    rankings[FROZEN] = {}
     for split in SPLITS:
         texts = query_texts(corpus, split)
         rankings[TFIDF][split] = rank(tfidf_scores(lexical, texts), corpus, split)
         rankings[BM25][split] = rank(bm25_scores(lexical, texts), corpus, split)
-        for name, reduce in BAGS.items():
-            scores = bag_of_sentences_scores(
-                query_vectors[split],
-                sentence_vectors,
-                corpus.sentence_entities,
-                len(corpus.entities),
-                reduce,
-            )
-            rankings[name][split] = rank(scores, corpus, split)
         scores = cosine_scores(query_vectors[split], frozen_table)
         rankings[FROZEN][split] = rank(scores, corpus, split)
+    return rankings
+
+
+def bag_rankings(
+    corpus: EntityCorpus,
+    sentence_vectors: np.ndarray,
+    query_vectors: Mapping[str, np.ndarray],
+    reduce: Literal["mean", "max"],
+) -> dict[str, Ranking]:
+    """Rankings of a bag of sentences, split -> ranking; arguments as in `baseline_rankings`."""
+    owners, entities = corpus.sentence_entities, len(corpus.entities)
+    rankings = {}
+    for split in SPLITS:
+        asked = query_vectors[split]
+        scores = bag_of_sentences_scores(asked, sentence_vectors, owners, entities, reduce)
+        rankings[split] = rank(scores, corpus, split)
     return rankings
 
 
@@ -161,7 +191,7 @@ def compare(
             for name, of_seeds in seeds.items()
         },
         "fusion_weights": weights,
-        "significance": _significance(seeds, _pairs(tuple(runs)), MEASURES[0]),
+        "significance": _significance(seeds, _pairs(tuple(runs), tuple(baselines))),
     }
 
 
@@ -170,9 +200,14 @@ def fused_name(model: str) -> str:
     return f"{model} + BM25"
 
 
-def _pairs(models: Sequence[str]) -> list[tuple[str, str]]:
+def names_kept(baseline: str) -> str:
+    """Name of a baseline on reviews with the films' names left in."""
+    return f"{baseline}, names kept"
+
+
+def _pairs(models: Sequence[str], baselines: Sequence[str]) -> list[tuple[str, str]]:
     """Which systems are tested against each other."""
-    pairs = []
+    pairs = [(names_kept(name), name) for name in baselines if names_kept(name) in baselines]
     for model in models:
         pairs += [(model, baseline) for baseline in (BAG_MAX, FROZEN, BM25)]
         pairs += [(fused_name(model), BM25), (fused_name(model), model)]
@@ -180,17 +215,23 @@ def _pairs(models: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _significance(
-    seeds: Mapping[str, Sequence[Mapping[str, Evaluation]]],
-    pairs: Sequence[tuple[str, str]],
-    measure: str,
-) -> list[dict]:
-    """Paired randomisation tests on test queries, mean over seeds per query, Holm-corrected."""
+    seeds: Mapping[str, Sequence[Mapping[str, Evaluation]]], pairs: Sequence[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Paired randomisation tests on test queries, mean over seeds per query.
 
-    def per_query(name: str) -> np.ndarray:
+    One family for Holm: all pairs on all measures.
+    """
+
+    def per_query(name: str, measure: str) -> np.ndarray:
         runs = [run["test"].per_query for run in seeds[name]]
         return np.mean([[run[query][measure] for query in run] for run in runs], axis=0)
 
-    return differences({name: per_query(name) for name in seeds}, pairs, measure)
+    rows = [
+        row
+        for measure in MEASURES
+        for row in differences({name: per_query(name, measure) for name in seeds}, pairs, measure)
+    ]
+    return one_family(rows)
 
 
 def print_table(results: Mapping, corpus: EntityCorpus) -> None:
@@ -205,14 +246,23 @@ def print_table(results: Mapping, corpus: EntityCorpus) -> None:
         table.add_row(name, *map(mean_and_sd, cells))
     console = Console()
     console.print(table)
-    for row in results["significance"]:
+    console.print(_tests_table(results["significance"]))
+
+
+def _tests_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A row a pair of systems: difference, 95 % interval and corrected p of each measure."""
+    pairs: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
         low, high = row["interval_95"]
-        console.print(
-            f"test {row['measure']}: {row['first']} - {row['second']} = {row['difference']:+.3f}"
-            f" (95 % interval {low:+.3f} to {high:+.3f}, Holm-corrected p = {row['p_holm']:.4f})",
-            highlight=False,
-            soft_wrap=True,
-        )
+        cell = f"{row['difference']:+.3f} ({low:+.3f} to {high:+.3f}), p {row['p_holm']:.4f}"
+        pairs.setdefault((row["first"], row["second"]), {})[row["measure"]] = cell
+    table = Table(title="Differences on test: 95 % interval, p by randomisation after Holm")
+    table.add_column("systems")
+    for measure in MEASURES:
+        table.add_column(measure, justify="right")
+    for (first, second), cells in pairs.items():
+        table.add_row(f"{first} - {second}", *(cells[measure] for measure in MEASURES))
+    return table
 
 
 def save(run: RunFolder, results: Mapping, also: Path | None = None) -> None:

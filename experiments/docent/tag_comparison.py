@@ -5,6 +5,8 @@ A system gives, for a split, the scores of its dev and test films and tags. What
 """
 
 import dataclasses
+import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,22 @@ from rich.console import Console
 from rich.table import Table
 
 from docent_jax.tag_baselines import top_tags_scores
-from docent_jax.tag_evaluation import Protocol, TagMeasures, TagSplit, counts, measure_split
+from docent_jax.tag_evaluation import (
+    Protocol,
+    TagMeasures,
+    TagSplit,
+    counts,
+    limit_films,
+    measure_split,
+)
 from docent_jax.tag_runs import TagRun
 from docent_jax.tag_task import TagTuningConfig, fine_tune
-from experiments.records import mean_and_sd, summarise_measures
+from experiments.records import differences, mean_and_sd, one_family, summarise_measures
+from retrieval_jax.config import to_dict
+from retrieval_jax.kept import content_name, keep
 
 PARTS = ("dev", "test")
+BEST = "best.json"
 FUSION_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 # "dev" and "test" -> scores `[films, tags]`.
 Scores = dict[str, np.ndarray]
@@ -45,9 +57,12 @@ def top_tags(votes: np.ndarray) -> System:
 class FineTuned:
     """A pre-trained run that is fine-tuned on each split.
 
+    What is kept of a fine-tuned model is its scores: optimizer states of all splits and settings
+    would be gigabytes.
+
     Attributes:
         run: where to start.
-        folder: for the runs of fine-tuning.
+        folder: for the scores.
         votes: `[all films, all tags]`, trained on.
         truth: `[truths, all films, all tags]`, measured against.
         threshold: T on dev.
@@ -65,31 +80,43 @@ class FineTuned:
 
     def __call__(self, split: TagSplit) -> Scores:
         """Scores of the fine-tuned model."""
-        task, params, _ = self._tuned(split, self.choose(split))
-        task.split = split  # all of its dev films again
-        return {part: task.scores(params, part) for part in PARTS}
+        tuned = self._tuned(split, self.choose(split))
+        return {part: np.load(tuned / f"{part}.npy", allow_pickle=False) for part in PARTS}
 
     def choose(self, split: TagSplit) -> TagTuningConfig:
-        """The settings that are best on the split's dev; what is trained already is read."""
+        """The settings that are best on the split's dev; what was trained before is read."""
         if len(self.candidates) == 1:
             return self.candidates[0]
-        bests = [self._tuned(split, candidate)[2] for candidate in self.candidates]
+        bests = [
+            json.loads((self._tuned(split, candidate) / BEST).read_text(encoding="utf-8"))
+            for candidate in self.candidates
+        ]
         return self.candidates[int(np.argmax(bests))]
 
-    def _tuned(self, split: TagSplit, tuning: TagTuningConfig):
-        # A random part: films are sorted by their number, hence by age.
-        shuffled = np.random.default_rng(0).permutation(split.dev_films)
-        fewer = dataclasses.replace(split, dev_films=np.sort(shuffled[: self.dev_films]))
+    def _tuned(self, split: TagSplit, tuning: TagTuningConfig) -> Path:
+        """Folder with the scores of a fine-tuned model, and what it reached on dev."""
+        fewer = limit_films(split, self.dev_films)
 
         def dev_measures(scores: np.ndarray) -> dict[str, float]:
             return measure_split(fewer, "dev", scores, self.truth, self.threshold).values
 
         task = self.run.task(self.votes, fewer, tuning, dev_measures)
-        rate = tuning.training.optimizer.learning_rate
-        name = f"{split.name.replace(', ', '-').replace(' ', '_')}-{rate:g}-{tuning.weights}"
-        name += f"-{tuning.negative_share:g}"
-        params, trained = fine_tune(task, self.folder / name)
-        return task, params, trained.best[tuning.training.best_measure]
+        scored = (split.dev_films, split.dev_tags, split.test_films, split.test_tags)
+        settings = json.dumps([to_dict(tuning), self.threshold])
+        name = content_name([task.fingerprint(), settings, self.truth, *scored])
+
+        def write(folder: Path) -> None:
+            rate = tuning.training.optimizer.learning_rate
+            print(f"fine-tuning {self.run.path}: {split.name}, learning rate {rate:g}", flush=True)
+            params, trained = fine_tune(task, folder / "run")
+            best = trained.best[tuning.training.best_measure]
+            (folder / BEST).write_text(json.dumps(best), encoding="utf-8")
+            task.split = split  # all of its dev films again
+            for part in PARTS:
+                np.save(folder / f"{part}.npy", task.scores(params, part), allow_pickle=False)
+            shutil.rmtree(folder / "run")
+
+        return keep(self.folder, name, write)
 
 
 def with_rate(tuning: TagTuningConfig, learning_rate: float) -> TagTuningConfig:
@@ -139,6 +166,64 @@ def evaluate_split(
         }
         for name, of in scores.items()
     }
+
+
+# System -> T -> part -> measures of each split.
+Measured = dict[str, dict[int, dict[str, list[TagMeasures]]]]
+
+
+def evaluate(
+    systems: Mapping[str, System],
+    fusions: Sequence[tuple[str, str]],
+    splits: Sequence[TagSplit],
+    truth: np.ndarray,
+    thresholds: Sequence[int],
+) -> Measured:
+    """Measures on several splits; arguments as of `evaluate_split`."""
+    rows = [evaluate_split(systems, fusions, split, truth, thresholds) for split in splits]
+    return {
+        name: {
+            t: {part: [row[name][t][part] for row in rows] for part in PARTS} for t in thresholds
+        }
+        for name in rows[0]
+    }
+
+
+def summaries(measured: Measured) -> dict[str, Any]:
+    """System -> "T = 0" -> part -> `summary`, for JSON."""
+    return {
+        name: {
+            f"T = {t}": {part: summary(of_splits) for part, of_splits in parts.items()}
+            for t, parts in of.items()
+        }
+        for name, of in measured.items()
+    }
+
+
+def significance(
+    tasks: Mapping[str, Measured], pairs: Sequence[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Paired randomisation tests of average precisions of test films.
+
+    One family for Holm: all pairs on all tasks and T, but those with a single film.
+
+    Args:
+        tasks: name -> what was measured.
+        pairs: (first, second) of systems.
+    """
+    rows = []
+    for task, measured in tasks.items():
+        for t in next(iter(measured.values())):
+            values = {name: _film_precisions(of[t]["test"]) for name, of in measured.items()}
+            if len(next(iter(values.values()))) > 1:
+                rows += differences(values, pairs, f"MAP, {task}, T = {t}")
+    return one_family(rows)
+
+
+def _film_precisions(measures: Sequence[TagMeasures]) -> np.ndarray:
+    """Average precisions of the films of all splits that have a positive."""
+    values = np.concatenate([m.film_precisions for m in measures])
+    return values[np.isfinite(values)]
 
 
 def summary(measures: Sequence[TagMeasures]) -> dict[str, Any]:

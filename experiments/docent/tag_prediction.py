@@ -1,7 +1,8 @@
 """Tag prediction (the paper's table 4 and figure 2) of trained runs beside the baselines.
 
 COMMAND   python -m experiments.docent.tag_prediction --runs runs/hybrid runs/dual
-TIME      not yet measured; DocEnt-Full is the slow one: it encodes each pair of film and tag
+TIME      some 3 minutes for each of 8 splits and each fine-tuned system; DocEnt-Full, which encodes
+          each pair of film and tag, takes several times that, and --films 50 is for it
 HARDWARE  2 CPU cores
 SCORE     tags.json in the first run folder, and where --results says
 
@@ -21,6 +22,7 @@ import tyro
 import docent_jax
 from docent_jax.baselines import mean_vectors
 from docent_jax.data import tokenize_corpus
+from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.films import FilmData
 from docent_jax.datasets.load import load_films
 from docent_jax.datasets.movielens import MovieLens
@@ -36,6 +38,7 @@ from docent_jax.tag_evaluation import (
     Protocol,
     TagSplit,
     human_measures,
+    limit_films,
     limit_tags,
     published_protocol,
     small_protocol,
@@ -51,16 +54,23 @@ from docent_jax.word_vectors import (
     train_word2vec,
     write_word2vec,
 )
-from experiments.docent.comparison import check_same_documents
+from experiments.docent.comparison import (
+    check_same_documents,
+    lexical_corpus,
+    model_name,
+    what_is_read,
+)
 from experiments.docent.tag_comparison import (
     PARTS,
     FineTuned,
     System,
     all_counts,
-    evaluate_split,
+    evaluate,
     fixed,
     print_counts,
     print_results,
+    significance,
+    summaries,
     summary,
     top_tags,
     with_rate,
@@ -75,6 +85,14 @@ from retrieval_jax.runs import RunFolder, open_run
 TOP_TAGS, TFIDF, BM25, GENOME, HUMAN = "top tags", "TF-IDF", "BM25", "TagGenome", "Human"
 BAG, TUNED_BAG, WORDS = "bag of sentences", "bag of sentences, tags fine-tuned", "bag of words"
 
+# What two CPU cores do in three minutes a split; accelerators have time for more.
+_TRAINING = dataclasses.replace(TagTuningConfig().training, steps=120, evaluate_every=40)
+TUNING = TagTuningConfig(training=_TRAINING)
+FULL_TUNING = TagTuningConfig(
+    negative_share=0.01,
+    training=dataclasses.replace(_TRAINING, batch_size=16, evaluate_every=60),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Command:
@@ -82,31 +100,39 @@ class Command:
 
     Attributes:
         runs: run folders of one data set; the first one's encoder makes the bag of sentences.
+        lexical: sentences that TF-IDF and BM25 read: all of each document, or the same as the
+            models, which may see some of each.
         data_dir: where prepared documents are kept.
         protocol: the paper's, or the small one for few votes.
-        tuning: how models are fine-tuned, but for what is chosen.
+        films: dev films and test films of each split, at most, for time; None = all.
+        tuning: how Dual, Hybrid and the bag of sentences are fine-tuned, but for what is chosen.
+        full_tuning: how DocEnt-Full is: it encodes a text for each pair of film and tag, so its
+            batches are small and its negatives few.
         learning_rates: chosen from, for each split on its own dev.
         weights: chosen from likewise.
-        negative_shares: chosen from likewise.
-        full_negative_share: of DocEnt-Full, which needs a text for each negative.
+        negative_shares: chosen from likewise, but for Full.
         full_dev_films: dev films on which DocEnt-Full is measured while training.
         open_tags: numbers of training tags of the open task, beside all (figure 2c).
-        word_vectors: a GloVe file; None trains word2vec on the sentences.
+        word_vectors: a GloVe file or GloVe's zip; None trains word2vec on the sentences.
+        bags: further encoders (BERT folders, packages or hub names) for the bag of sentences.
         movielens: MovieLens' zip with the tag genome, for TagGenome.
         results: JSON file to write besides `tags.json` in the first run folder.
     """
 
     runs: tuple[Path, ...]
+    lexical: Literal["all", "same"] = "all"
     data_dir: Path = Path("data")
     protocol: Literal["small", "published"] = "small"
-    tuning: TagTuningConfig = TagTuningConfig()
-    learning_rates: tuple[float, ...] = (2e-5, 1e-4)
+    films: int | None = None
+    tuning: TagTuningConfig = TUNING
+    full_tuning: TagTuningConfig = FULL_TUNING
+    learning_rates: tuple[float, ...] = (5e-5,)
     weights: tuple[Literal["votes", "log_votes"], ...] = ("log_votes",)
-    negative_shares: tuple[float, ...] = (0.25,)
-    full_negative_share: float = 0.01
-    full_dev_films: int = 40
-    open_tags: tuple[int, ...] = (100, 200, 300, 400, 500)
+    negative_shares: tuple[float, ...] = (0.1,)
+    full_dev_films: int = 10
+    open_tags: tuple[int, ...] = (100, 300)
     word_vectors: Path | None = None
+    bags: tuple[str, ...] = ()
     movielens: Path | None = None
     results: Path | None = None
 
@@ -128,7 +154,7 @@ def main() -> None:
     names = films.corpus.entities
     votes = tag_votes.votes(len(names))
     make_protocol = small_protocol if command.protocol == "small" else published_protocol
-    protocol = make_protocol(votes, names, films.vocabulary)
+    protocol = limited(make_protocol(votes, names, films.vocabulary), command.films)
     counted = all_counts(protocol, votes)
     print_counts(counted)
     protocol = measurable(protocol, counted)
@@ -136,14 +162,20 @@ def main() -> None:
     if protocol.user_folds > 1:
         truth = truths(user_fold_votes(tag_votes, len(names), protocol.user_folds))
 
-    systems, bag = baselines(command, run, config, films)
-    for path in command.runs:
+    lexical = lexical_corpus(films.corpus, config.data, command.lexical, command.data_dir)
+    systems = untrained(command, run, films, lexical)
+    bags = {}
+    for encoder in (config.model.encoder, *command.bags):
+        of = "" if encoder == config.model.encoder else f" ({Path(encoder).name})"
+        bag, systems[f"{BAG}{of}"] = bag_of_sentences(command, run, config, films, encoder)
+        bags[f"{TUNED_BAG}{of}"] = tuned(command, bag, votes, truth, protocol)
+    configs = named_configs(command.runs)
+    for path, name in zip(command.runs, configs, strict=True):
         check_same_documents(*open_run(path, PACKAGE, docent_jax.Config), run, config, films.corpus)
         tag_run = load_tag_run(path, names, films.vocabulary)
-        zero_shot = docent_jax.load(path).score(films.vocabulary).T
-        systems[f"{path}, zero-shot"] = fixed(zero_shot)
-        systems[str(path)] = tuned(command, tag_run, votes, truth, protocol)
-    systems[TUNED_BAG] = tuned(command, bag, votes, truth, protocol)
+        systems[f"{name}, zero-shot"] = fixed(docent_jax.load(path).score(films.vocabulary).T)
+        systems[name] = tuned(command, tag_run, votes, truth, protocol)
+    systems |= bags
 
     found = {
         "protocol": protocol.name,
@@ -158,17 +190,44 @@ def main() -> None:
     fold_votes = user_fold_votes(tag_votes, len(names))
     found["closed"][HUMAN] = human_rows(protocol.closed, protocol, fold_votes)
     found["open"]["all"][HUMAN] = human_rows([protocol.open], protocol, fold_votes)
-    configs = {str(path): open_run(path, PACKAGE, docent_jax.Config)[1] for path in command.runs}
     seeds = sorted({of_run.training.seed for of_run in configs.values()})
     corpus = films.corpus
-    results = make_record(
-        "docent tag prediction", corpus.summary, configs, seeds, corpus.fingerprint, found
-    )
+    data = corpus.summary + what_is_read(corpus, lexical)
+    results = make_record("docent tag prediction", data, configs, seeds, corpus.fingerprint, found)
     print_results("Closed vocabulary", results["closed"])
     print_results("Open vocabulary, all training tags", results["open"]["all"])
     print(f"{HUMAN}: a third of the users, against the votes of the others alone.")
     run.write_json("tags.json", results)
     write_record(command.results, results)
+
+
+def named_configs(runs: Sequence[Path]) -> dict[str, docent_jax.Config]:
+    """Configurations by the names of their models, with the folder where a model has several runs.
+
+    Raises:
+        InputError: a folder that is no run, or one that is given twice.
+    """
+    configs = [open_run(path, PACKAGE, docent_jax.Config)[1] for path in runs]
+    models = [model_name(config) for config in configs]
+    named = {
+        model if models.count(model) == 1 else f"{model} ({path})": config
+        for path, model, config in zip(runs, models, configs, strict=True)
+    }
+    if len(named) < len(runs):
+        raise InputError(f"--runs names a folder twice: {', '.join(map(str, runs))}", "Once each.")
+    return named
+
+
+def limited(protocol: Protocol, films: int | None) -> Protocol:
+    """The protocol with so many dev films and test films in each split, at most."""
+    if films is None:
+        return protocol
+    return dataclasses.replace(
+        protocol,
+        name=f"{protocol.name}, at most {films} films of a part",
+        closed=tuple(limit_films(split, films) for split in protocol.closed),
+        open=limit_films(protocol.open, films),
+    )
 
 
 def measurable(protocol: Protocol, counted: Sequence[Mapping[str, Any]]) -> Protocol:
@@ -186,36 +245,48 @@ def measurable(protocol: Protocol, counted: Sequence[Mapping[str, Any]]) -> Prot
     return dataclasses.replace(protocol, thresholds=kept)
 
 
-def baselines(
-    command: Command, run: RunFolder, config: docent_jax.Config, films: FilmData
-) -> tuple[dict[str, System], TagRun]:
-    """Baselines that are not trained on tags, and the bag of sentences to be fine-tuned."""
-    corpus, tags = films.corpus, films.vocabulary
+def untrained(
+    command: Command, run: RunFolder, films: FilmData, lexical: EntityCorpus
+) -> dict[str, System]:
+    """Baselines that are trained on nothing but the reviews; TF-IDF and BM25 read `lexical`."""
+    tags = films.vocabulary
     of_words = word_vectors(command, run, films)  # first: it may lack its package
-    config = dataclasses.replace(config, model=dataclasses.replace(config.model, kind="dual"))
-    encoder = load_encoder(config.model)
-    kept = command.data_dir
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=kept / TOKENS)
-    sentences, _ = encode_frozen(encoder, data, config.model, kept / VECTORS)
+    systems = {
+        TFIDF: fixed(tfidf_tag_scores(lexical, tags)),
+        BM25: fixed(bm25_tag_scores(lexical, tags)),
+        WORDS: fixed(bag_of_words_tag_scores(films.corpus, tags, of_words)),
+    }
+    if command.movielens is not None:
+        genome = tag_genome_scores(MovieLens(command.movielens), films.movielens_ids, tags)
+        systems[GENOME] = fixed(genome)
+    return systems
+
+
+def bag_of_sentences(
+    command: Command,
+    run: RunFolder,
+    config: docent_jax.Config,
+    films: FilmData,
+    encoder_name: str,
+) -> tuple[TagRun, System]:
+    """The bag of sentences of an encoder: to be fine-tuned, and as it is."""
+    corpus, tags, data_dir = films.corpus, films.vocabulary, command.data_dir
+    model = dataclasses.replace(config.model, kind="dual", encoder=encoder_name)
+    if encoder_name != config.model.encoder:
+        model = dataclasses.replace(model, layers=None)
+    encoder = load_encoder(model)
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=data_dir / TOKENS)
+    sentences, _ = encode_frozen(encoder, data, model, data_dir / VECTORS)
     bag = TagRun(
         run.path / "bag_of_sentences",
-        config,
+        dataclasses.replace(config, model=model),
         encoder.config,
         encoder.params,
         mean_vectors(sentences, corpus.sentence_entities, len(corpus.entities)),
         tokenize(tags, encoder.tokenizer, config.data.max_length),
     )
-    tag_vectors = bag.softmax_model().encode_tags()
-    systems = {
-        TFIDF: fixed(tfidf_tag_scores(corpus, tags)),
-        BM25: fixed(bm25_tag_scores(corpus, tags)),
-        WORDS: fixed(bag_of_words_tag_scores(corpus, tags, of_words)),
-        BAG: fixed(bag_of_sentences_tag_scores(tag_vectors, sentences, corpus)),
-    }
-    if command.movielens is not None:
-        genome = tag_genome_scores(MovieLens(command.movielens), films.movielens_ids, tags)
-        systems[GENOME] = fixed(genome)
-    return systems, bag
+    scores = bag_of_sentences_tag_scores(bag.softmax_model().encode_tags(), sentences, corpus)
+    return bag, fixed(scores)
 
 
 def word_vectors(command: Command, run: RunFolder, films: FilmData) -> WordVectors:
@@ -237,14 +308,17 @@ def tuned(
 ) -> FineTuned:
     """A run to be fine-tuned, with all settings to choose from."""
     is_full = run.config.model.kind == "full"
-    shares = (command.full_negative_share,) if is_full else command.negative_shares
-    candidates = []
-    for rate, weights, share in itertools.product(command.learning_rates, command.weights, shares):
-        tuning = with_rate(command.tuning, rate)
-        candidates.append(dataclasses.replace(tuning, weights=weights, negative_share=share))
+    base = command.full_tuning if is_full else command.tuning
+    shares = (base.negative_share,) if is_full else command.negative_shares
+    candidates = [
+        dataclasses.replace(with_rate(base, rate), weights=weights, negative_share=share)
+        for rate, weights, share in itertools.product(
+            command.learning_rates, command.weights, shares
+        )
+    ]
     return FineTuned(
         run,
-        run.path / f"tags_{protocol.name}",
+        run.path / f"tags_{command.protocol}",
         votes,
         truth,
         protocol.thresholds[0],
@@ -260,31 +334,36 @@ def evaluate_all(
     truth: np.ndarray,
     protocol: Protocol,
 ) -> dict[str, Any]:
-    """Closed and open vocabulary: "closed" and "open" -> ... -> system -> T -> part -> summary."""
-    fusions = [(name, TFIDF) for name, s in systems.items() if isinstance(s, FineTuned)]
+    """Closed and open vocabulary, what the record holds of them.
 
-    def summaries(splits: Sequence[TagSplit], of: dict[str, System]) -> dict[str, Any]:
-        pairs = [pair for pair in fusions if pair[0] in of and pair[1] in of]
-        rows = [evaluate_split(of, pairs, split, truth, protocol.thresholds) for split in splits]
-        return {
-            name: {
-                f"T = {t}": {part: summary([row[name][t][part] for row in rows]) for part in PARTS}
-                for t in protocol.thresholds
-            }
-            for name in rows[0]
-        }
-
+    Returns:
+        "closed" and "open" -> ... -> system -> T -> part -> summary; "significance": each trained
+        model against the baselines on test.
+    """
     trained = {name: s for name, s in systems.items() if isinstance(s, FineTuned)}
+    fusions = [(name, TFIDF) for name in trained]
     available = len(protocol.open.train_tags)
+    # Only what is fine-tuned depends on the number of training tags.
     open_results = {
-        # Only what is fine-tuned depends on the number of training tags.
-        str(number): summaries([limit_tags(protocol.open, number)], trained)
+        str(number): summaries(
+            evaluate(trained, (), [limit_tags(protocol.open, number)], truth, protocol.thresholds)
+        )
         for number in command.open_tags
-        if trained and number < available
+        if number < available
     }
-    open_results["all"] = summaries([protocol.open], systems)
-    closed = summaries(protocol.closed, {TOP_TAGS: top_tags(votes), **systems})
-    return {"closed": closed, "open": open_results, "open_training_tags": available}
+    opened = evaluate(systems, fusions, [protocol.open], truth, protocol.thresholds)
+    everything = {TOP_TAGS: top_tags(votes), **systems}
+    closed = evaluate(everything, fusions, protocol.closed, truth, protocol.thresholds)
+    bags = [name for name in systems if name.startswith(BAG)]
+    models = [name for name in trained if name not in bags]
+    pairs = [(model, baseline) for model in models for baseline in (TFIDF, *bags)]
+    pairs += itertools.combinations(models, 2)
+    return {
+        "closed": summaries(closed),
+        "open": open_results | {"all": summaries(opened)},
+        "open_training_tags": available,
+        "significance": significance({"closed": closed, "open": opened}, pairs),
+    }
 
 
 def human_rows(splits: Sequence[TagSplit], protocol: Protocol, folds: np.ndarray) -> dict[str, Any]:

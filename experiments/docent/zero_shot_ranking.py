@@ -10,13 +10,19 @@ people, by source (`--queries reddit_tomt`).
 """
 
 import dataclasses
+import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import tyro
 
 import docent_jax
-from docent_jax.data import tokenize_corpus
+from docent_jax.config import ModelConfig
+from docent_jax.data import EncodedCorpus, tokenize_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
 from docent_jax.pretraining import (
@@ -28,19 +34,29 @@ from docent_jax.pretraining import (
     load_encoder,
 )
 from experiments.docent.comparison import (
+    BAG_MAX,
     SPLITS,
+    Rankings,
+    bag_rankings,
     baseline_rankings,
     check_same_documents,
     check_same_encoder,
     compare,
+    lexical_corpus,
     model_name,
+    names_kept,
     print_table,
     results_record,
     save,
+    what_is_read,
 )
 from retrieval_jax.config import differences, to_dict
+from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.pipeline import TokenTable
+from retrieval_jax.pretrained import PretrainedBert
+from retrieval_jax.rankings import Ranking
 from retrieval_jax.runs import open_run
 
 
@@ -53,6 +69,10 @@ class Command:
         queries: take only queries whose id begins like this.
         lexical: sentences that TF-IDF and BM25 read: all of each document, or the same as the
             models, which may see some of each.
+        names_kept: beside each baseline, also the same one on reviews with the films' names
+            left in: what their removal costs.
+        bags: further encoders (BERT folders, packages or hub names) for the bag of sentences, by
+            the mean of their word pieces' vectors, such as google-bert/bert-base-uncased.
         data_dir: where prepared documents are kept.
         results: JSON file to write besides `results.json` in the first run folder.
     """
@@ -60,6 +80,8 @@ class Command:
     runs: tuple[Path, ...]
     queries: str = ""
     lexical: Literal["all", "same"] = "all"
+    names_kept: bool = False
+    bags: tuple[str, ...] = ()
     data_dir: Path = Path("data")
     results: Path | None = None
 
@@ -99,18 +121,18 @@ def main() -> None:
     tokens = command.data_dir / TOKENS
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
     sentences, queries = encode_frozen(encoder, data, config.model, command.data_dir / VECTORS)
-    lexical = corpus
-    if command.lexical == "all":
-        whole = dataclasses.replace(config.data, sentences_per_entity=None)
-        lexical = load_documents(whole, command.data_dir)
+    lexical = lexical_corpus(corpus, config.data, command.lexical, command.data_dir)
     table = fit_table(sentences, data, config)
     baselines = baseline_rankings(corpus, sentences, queries, table, lexical)
+    for name in command.bags:
+        baselines[f"{BAG_MAX} ({Path(name).name})"] = _bag(command, config, corpus, name)
+    if command.names_kept:
+        baselines |= _names_kept(command, config, encoder, corpus, sentences, queries)
     comparison = compare(corpus, baselines, paths)
     seeds = sorted({its_config.training.seed for _, its_config in opened})
     results = results_record(configs, seeds, corpus, fingerprint, comparison)
     results["queries"] = command.queries or "all"
-    if len(lexical.sentences) > len(corpus.sentences):
-        results["data"] += f"; TF-IDF and BM25 read all {len(lexical.sentences):,} sentences"
+    results["data"] += what_is_read(corpus, lexical)
     print_table(results, corpus)
     save(run, results, command.results)
 
@@ -122,6 +144,93 @@ def _with_queries(corpus: EntityCorpus, prefix: str) -> EntityCorpus:
         for split, queries in corpus.queries.items()
     }
     return dataclasses.replace(corpus, queries=kept)
+
+
+def _bag(
+    command: Command, config: docent_jax.Config, corpus: EntityCorpus, name: str
+) -> dict[str, Ranking]:
+    """Rankings of the bag of sentences of another encoder: BoS-BERT* of section 5.4.3."""
+    model = dataclasses.replace(
+        config.model, kind="dual", encoder=name, layers=None, pooling="mean"
+    )
+    encoder = load_encoder(model)
+    tokens = command.data_dir / TOKENS
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
+    sentences, queries = encode_frozen(encoder, data, model, command.data_dir / VECTORS)
+    return bag_rankings(corpus, sentences, queries, "max")
+
+
+def _names_kept(
+    command: Command,
+    config: docent_jax.Config,
+    encoder: PretrainedBert,
+    removed: EntityCorpus,
+    vectors: np.ndarray,
+    queries: Mapping[str, np.ndarray],
+) -> Rankings:
+    """Rankings of the baselines on the same reviews with the films' names left in.
+
+    Args:
+        command: what was asked for.
+        config: of the runs, which were trained without names.
+        encoder: untrained.
+        removed: the corpus of `config`.
+        vectors: `[sentences, dim]` of its sentences, by the encoder.
+        queries: split -> `[queries, dim]`.
+    """
+    if config.data.source == "python_api" or config.data.keep_names:
+        raise InputError(
+            "--names-kept, and documents from which no names were removed",
+            "Leave it out, or give runs on films without their names.",
+        )
+    config = dataclasses.replace(config, data=dataclasses.replace(config.data, keep_names=True))
+    corpus = _with_queries(load_documents(config.data, command.data_dir), command.queries)
+    if corpus.entities != removed.entities:
+        raise InputError(
+            f"with their names left in, reviews are of {len(corpus.entities):,} films, not"
+            f" {len(removed.entities):,}",
+            "Leave out --names-kept.",
+        )
+    tokens = command.data_dir / TOKENS
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
+    known = dict(zip(removed.sentences, vectors, strict=True))
+    sentences = encode_unknown(encoder, data, config.model, known)
+    table = fit_table(sentences, data, config)
+    lexical = lexical_corpus(corpus, config.data, command.lexical, command.data_dir)
+    rankings = baseline_rankings(corpus, sentences, queries, table, lexical)
+    return {names_kept(name): ranking for name, ranking in rankings.items()}
+
+
+def encode_unknown(
+    encoder: PretrainedBert,
+    data: EncodedCorpus,
+    config: ModelConfig,
+    known: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """Encodes the sentences that are not known yet, and gives the vectors of all.
+
+    Args:
+        encoder: untrained.
+        data: whose sentences.
+        config: pooling.
+        known: sentence -> its vector by the same encoder, float32 `[dim]`.
+
+    Returns:
+        float32 `[sentences, dim]`.
+    """
+    texts = data.corpus.sentences
+    unknown = np.array([row for row, text in enumerate(texts) if text not in known], np.int64)
+    dim = encoder.config.hidden_size
+    vectors = np.empty((len(texts), dim), np.float32)
+    if len(unknown):
+        params = jax.tree.map(jnp.asarray, encoder.params)
+        encode_batch = functools.partial(jit_encoder(encoder.config, config.pooling), params)
+        table = TokenTable(data.sentences.input_ids[unknown], data.sentences.lengths[unknown])
+        vectors[unknown] = encode(encode_batch, table, progress="encoding sentences with names")
+    for row, text in enumerate(texts):
+        if text in known:
+            vectors[row] = known[text]
+    return vectors
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from experiments.records import differences, mean_and_sd, summarise, write_record
+from experiments.records import differences, make_record, mean_and_sd, summarise, write_record
 from gcl_jax.baselines import Overlap, both_overlap_scores, overlap_scores
 from gcl_jax.data import Formulas, sample
 from gcl_jax.datasets import wikipedia_formulas
@@ -49,7 +49,6 @@ from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.rankings import Ranking
-from retrieval_jax.runs import provenance_record
 from retrieval_jax.significance import bootstrap_interval
 from retrieval_jax.text_files import require_file
 
@@ -107,18 +106,21 @@ def main() -> None:
         model, trained_on = tangent_cft(command)
         rankings[TANGENT_CFT] = tangent_cft_ranking(model, judged)
     results = {name: [evaluate_all(judged, ranking)] for name, ranking in rankings.items()}
-    names = (GRAPHS, QUERIES, CODES, QRELS, RUNS)
-    record = {
-        "experiment": "gcl formula retrieval baselines",
-        "data": data_summary(judged),
-        "counts": {**judged.counts, **counts},
-        "tangent_cft": trained_on,
-        "provenance": provenance_record(files_fingerprint(folder / name for name in names)),
-        "systems": {name: summary(of) for name, of in results.items()},
-        "significance": significance(
-            results, [(name, EDGE_DICE) for name in results if name != EDGE_DICE], "even"
-        ),
-    }
+    record = make_record(
+        "gcl formula retrieval baselines",
+        data_summary(judged),
+        command,
+        [command.tangent_cft.seed] if trained_on else [],
+        files_fingerprint(folder / name for name in (GRAPHS, QUERIES, CODES, QRELS, RUNS)),
+        {
+            "counts": {**judged.counts, **counts},
+            "tangent_cft": trained_on,
+            "systems": {name: summary(of) for name, of in results.items()},
+            "significance": significance(
+                results, [(name, EDGE_DICE) for name in results if name != EDGE_DICE], "even"
+            ),
+        },
+    )
     print_tables(record)
     write_record(command.results, record)
 

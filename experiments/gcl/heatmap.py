@@ -3,45 +3,45 @@
 COMMAND   python -m experiments.gcl.heatmap --output runs/heatmap
           the paper's grid: --preset paper --formulas-used 400000 --epochs 50 --seeds 5
           --batch-sizes 256 512 1024 2048 4096 8192
-TIME      72 cells of about half a minute
-HARDWARE  1 CPU core; the paper's grid: an accelerator
+TIME      72 cells of about a minute
+HARDWARE  1 CPU core a worker; the paper's grid: an accelerator
 SCORE     results.json, heatmap_slt.png, heatmap_opt.png in --output; --results keeps a copy
 
-A cell is a training run of its own with one augmentation, batch size, layout and seed; all see the
-same number of formulas. Finished cells are kept, so an interrupted sweep goes on where it stopped.
-Every cell is measured after its last step, on the pool of all judged formulas: no checkpoint is
-chosen, so that all topics may be shown.
+A sweep of `experiments.gcl.train`, a cell for each augmentation, batch size, layout and seed; all
+see the same number of formulas. As any sweep it goes on where it stopped, and several calls may
+work on one folder. A cell is measured after its last step, on the pool of all judged formulas: no
+checkpoint is chosen, so that all topics may be shown. Tests are over topics, of means over seeds.
 """
 
 import dataclasses
 import itertools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-import gcl_jax
-from experiments.gcl.baselines import data_summary
+from experiments.gcl.baselines import Results, data_summary, evaluate_all, per_topic, summary
 from experiments.gcl.train import Sources
-from experiments.records import make_record, mean_and_sd, summarise_measures, write_record
+from experiments.records import differences, make_record, mean_and_sd, write_record
+from experiments.sweep.ablations import choices
+from experiments.sweep.cells import Sweep
+from experiments.sweep.launchers import LocalProcesses
+from experiments.sweep.running import print_sweep, run_sweep
+from experiments.sweep.status import budget, data_fingerprints
 from gcl_jax.augmentations import Augmentation
-from gcl_jax.config import PRESETS, Config
-from gcl_jax.data import Formulas
+from gcl_jax.config import PRESETS
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
-from gcl_jax.evaluation import MEASURES, TOPICS, evaluate_ranking, rank
+from gcl_jax.evaluation import MEASURES
 from gcl_jax.formulas.trees import Layout
-from gcl_jax.pretraining import PACKAGE, choose_formulas
-from gcl_jax.scoring import scores
 from retrieval_jax import plots
-from retrieval_jax.config import preset, to_dict
-from retrieval_jax.errors import one_screen_errors
-from retrieval_jax.kept import content_name
+from retrieval_jax.config import preset
+from retrieval_jax.errors import check_at_least_1, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
-from retrieval_jax.runs import RunFolder
+from retrieval_jax.rankings import read_ranking
 
 AUGMENTATIONS: tuple[Augmentation, ...] = (
     "substitute_variables",
@@ -63,6 +63,11 @@ NAMES = {
     "subformula": "sub-formula",
     "none": "none",
 }
+TRAINING = "experiments.gcl.train"
+SUBSTITUTION = ("substitute_variables", "substitute_typed")
+"""The paper's Variable Substitution, and that of its code; the first that is there is tested."""
+Cells = dict[str, dict[str, dict[str, list[Results]]]]
+"""Layout -> augmentation -> batch size -> measures of each seed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +83,7 @@ class Command:
         seeds: runs of each cell.
         formulas_used: named sample that is trained on.
         epochs: passes over it.
+        workers: processes at a time.
         sources: what is read.
         results: a further JSON file to write.
     """
@@ -90,27 +96,41 @@ class Command:
     seeds: int = 3
     formulas_used: int = 20_000
     epochs: float = 1.5
+    workers: int = 1
     sources: Annotated[Sources, tyro.conf.arg(name="")] = Sources()
     results: Path | None = None
 
 
 @one_screen_errors
 def main() -> None:
-    """Runs what is missing of the grid, then draws it."""
+    """Runs what is missing of the grid, then draws it; exit status 1 if cells are missing."""
     command = tyro.cli(Command, prog="python -m experiments.gcl.heatmap", description=__doc__)
+    check_at_least_1(workers=command.workers, seeds=command.seeds)
     quiet_libraries()
+    sweep = grid(command)
+    base = preset(PRESETS, command.preset)
+    data = dataclasses.replace(base.data, formulas=command.formulas_used)
+    command.sources.chosen_formulas(data)  # once, before cells would do it side by side
+    command.output.mkdir(parents=True, exist_ok=True)
+    unfinished = run_sweep("heat map", sweep, command.output, LocalProcesses(command.workers))
+    if unfinished:
+        print_sweep("heat map", sweep, command.output)
+        print(f"{len(unfinished)} cells are not done; the same command goes on with them.")
+        raise SystemExit(1)
     judged = command.sources.judged()
-    formulas = command.sources.training_formulas()
-    cells = run_grid(command, formulas, judged)
-    config = cell_config(command, command.layouts[0], command.batch_sizes[0], "none", 0)
+    cells = measured_cells(sweep, command.output, judged)
     record = make_record(
         "gcl heat map",
         f"{data_summary(judged)}; trained on {command.formulas_used:,} formulas of Wikipedia,"
         f" {command.epochs:g} passes",
-        config,
-        range(command.seeds),
-        content_name(formulas.ids),
-        {"means": means(command, cells)},
+        {"preset": base, "grid": command},
+        sweep.seeds,
+        data_fingerprints(sweep.cells(), command.output),
+        {
+            "means": means(cells),
+            "significance": significance(cells),
+            "budget": budget(sweep.cells(), command.output),
+        },
     )
     write_record(command.output / "results.json", record)
     write_record(command.results, record)
@@ -119,78 +139,100 @@ def main() -> None:
     print_tables(record["means"], command)
 
 
-def run_grid(command: Command, formulas: Formulas, judged: JudgedFormulas) -> list[dict[str, Any]]:
-    """Runs every cell that is not finished; gives what each one's `cell.json` says."""
-    # All cells of a seed before those of the next.
-    grid = itertools.product(
-        range(command.seeds), command.layouts, command.batch_sizes, command.augmentations
+def grid(command: Command) -> Sweep:
+    """The sweep: batches of all sizes see the same number of formulas."""
+    sources = command.sources
+    places = {"formulas": sources.formulas, "folder": sources.folder, "data-dir": sources.data_dir}
+    given = [(f"--{name}", str(path)) for name, path in places.items() if path is not None]
+    sizes = {}
+    for size in command.batch_sizes:
+        steps = max(round(command.epochs * command.formulas_used / size), 1)
+        # Evaluated and saved once, at the end: nothing can be chosen.
+        ends = [(f"--training.{n}", str(steps)) for n in ("evaluate-every", "checkpoint-every")]
+        words = [("--training.batch-size", str(size)), ("--training.steps", str(steps)), *ends]
+        sizes[str(size)] = tuple(itertools.chain(*words))
+    return Sweep(
+        TRAINING,
+        {
+            "layout": choices("model.layout", *command.layouts),
+            "batch size": sizes,
+            "augmentation": choices("augmentation.methods", *command.augmentations),
+        },
+        tuple(range(command.seeds)),
+        (
+            *("--preset", command.preset, "--data.formulas", str(command.formulas_used)),
+            *("--training.keep", "1", *itertools.chain(*given)),
+        ),
+        measures=("bpref.all.all.*",),
+        about="Augmentation by batch size.",
     )
-    # All cells train on the same.
-    formulas = choose_formulas(formulas, cell_config(command, "slt", 1, "none", 0))
-    cells = []
-    for seed, layout, batch_size, augmentation in grid:
-        config = cell_config(command, layout, batch_size, augmentation, seed)
-        name = content_name([json.dumps(to_dict(config), sort_keys=True)])[:12]
-        folder = command.output / "cells" / f"{layout}-{augmentation}-{batch_size}-{seed}-{name}"
-        if not (folder / "cell.json").is_file():
-            print(f"{folder.name}: {config.training.steps} steps", flush=True)
-            gcl_jax.pretrain(config, formulas, folder, show_progress=False)
-            searcher = gcl_jax.load(folder)
-            queries, documents = map(searcher.encode_formulas, (judged.queries, judged.formulas))
-            ranking = rank(judged, scores(queries, documents))
-            cell = {
-                "layout": layout,
-                "batch_size": batch_size,
-                "augmentation": augmentation,
-                "seed": seed,
-                "bpref": {
-                    topics: evaluate_ranking(judged, ranking, "all", topics).mean
-                    for topics in TOPICS
-                },
-            }
-            RunFolder(folder, PACKAGE).write_json("cell.json", cell)
-        cells.append(json.loads((folder / "cell.json").read_text(encoding="utf-8")))
+
+
+def measured_cells(sweep: Sweep, output: Path, judged: JudgedFormulas) -> Cells:
+    """What the rankings reach that the cells have left, in the order of the grid."""
+    cells: Cells = {}
+    for cell in sweep.cells():
+        layout, size, augmentation = cell.choices.values()
+        of_layout = cells.setdefault(layout, {}).setdefault(augmentation, {})
+        ranking = read_ranking(cell.folder(output) / "run" / "ranking.trec")
+        of_layout.setdefault(size, []).append(evaluate_all(judged, ranking))
     return cells
 
 
-def cell_config(
-    command: Command, layout: Layout, batch_size: int, augmentation: Augmentation, seed: int
-) -> Config:
-    """The configuration of a cell; batches of all sizes see the same number of formulas."""
-    config = preset(PRESETS, command.preset)
-    steps = max(round(command.epochs * command.formulas_used / batch_size), 1)
-    replace = dataclasses.replace
-    return replace(
-        config,
-        data=replace(config.data, formulas=command.formulas_used),
-        model=replace(config.model, layout=layout),
-        augmentation=replace(config.augmentation, methods=(augmentation,)),
-        training=replace(
-            config.training,
-            steps=steps,
-            batch_size=batch_size,
-            seed=seed,
-            evaluate_every=steps,
-            checkpoint_every=steps,
-            keep=1,
-        ),
-    )
-
-
-def means(command: Command, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means and standard deviations over seeds, layout -> augmentation -> batch size."""
-    found: dict[str, Any] = {}
-    for layout, augmentation, batch_size in itertools.product(
-        command.layouts, command.augmentations, command.batch_sizes
-    ):
-        key = layout, augmentation, batch_size
-        runs = [c for c in cells if (c["layout"], c["augmentation"], c["batch_size"]) == key]
-        of_layout = found.setdefault(layout, {}).setdefault(augmentation, {})
-        of_layout[str(batch_size)] = {
-            topics: summarise_measures([cell["bpref"][topics] for cell in runs])
-            for topics in TOPICS
+def means(cells: Cells) -> dict[str, Any]:
+    """Layout -> augmentation -> batch size -> topics -> measure -> mean, sd, interval."""
+    return {
+        layout: {
+            augmentation: {size: summary(runs)["all"] for size, runs in of.items()}
+            for augmentation, of in of_layout.items()
         }
-    return found
+        for layout, of_layout in cells.items()
+    }
+
+
+def significance(cells: Cells) -> list[dict[str, Any]]:
+    """Paired tests over all topics, a row a pair and measure.
+
+    Beside what `differences` gives a row holds `layout`, `topics` and `at`, of which each value is
+    a family of tests for Holm's correction: a batch size, at which Variable Substitution is tested
+    against each other augmentation; "best", where each has its best batch size; and "batch sizes",
+    for the largest against the smallest, of each augmentation.
+    """
+    rows = []
+    for (layout, of_layout), measure in itertools.product(cells.items(), MEASURES):
+        values = {
+            augmentation: {
+                size: per_topic(runs, "all", "all", measure) for size, runs in of.items()
+            }
+            for augmentation, of in of_layout.items()
+        }
+        named = {
+            f"{augmentation}, batch {size}": of_topics
+            for augmentation, of in values.items()
+            for size, of_topics in of.items()
+        }
+        for at, pairs in _pairs(values):
+            more = {"layout": layout, "topics": "all", "at": at}
+            rows += [{**row, **more} for row in differences(named, pairs, measure)]
+    return rows
+
+
+def _pairs(
+    values: Mapping[str, Mapping[str, np.ndarray]],
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The families of tests, and the cells that each compares."""
+    sizes = sorted(next(iter(values.values())), key=int)
+    ours = next((name for name in SUBSTITUTION if name in values), None)
+    others = [name for name in values if name not in SUBSTITUTION]
+    best = {name: max(sizes, key=lambda size: of[size].mean()) for name, of in values.items()}
+    families = {size: dict.fromkeys(values, size) for size in sizes} | {"best": best}
+    if ours is not None and others:
+        for at, size_of in families.items():
+            first = f"{ours}, batch {size_of[ours]}"
+            yield at, [(first, f"{other}, batch {size_of[other]}") for other in others]
+    if len(sizes) > 1:
+        ends = [f"batch {size}" for size in (sizes[-1], sizes[0])]
+        yield "batch sizes", [(f"{name}, {ends[0]}", f"{name}, {ends[1]}") for name in values]
 
 
 def draw(means: Mapping[str, Any], command: Command, layout: str, path: Path) -> None:

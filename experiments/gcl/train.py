@@ -11,26 +11,30 @@ choose among the checkpoints. Called again with the same options it goes on wher
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import tensorflow_datasets as tfds
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 import gcl_jax
-from gcl_jax.data import Formulas
+from gcl_jax.config import Config, DataConfig
+from gcl_jax.data import Formulas, load_formulas, save_formulas
 from gcl_jax.datasets import wikipedia_formulas
 from gcl_jax.datasets.builders import read_formulas
 from gcl_jax.datasets.ntcir12 import JudgedFormulas, data_folder, read_judged
 from gcl_jax.evaluation import MEASURES, POOLS, TOPICS, evaluate_ranking, rank
-from gcl_jax.pretraining import PACKAGE
+from gcl_jax.pretraining import PACKAGE, choose_formulas
 from gcl_jax.scoring import scores
 from retrieval_jax import plots
-from retrieval_jax.config import parse_command_line
+from retrieval_jax.config import parse_command_line, to_dict
 from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.kept import content_name, keep
 from retrieval_jax.logs import quiet_libraries, read_metrics
 from retrieval_jax.rankings import Ranking, write_ranking
 from retrieval_jax.runs import RunFolder
@@ -60,8 +64,26 @@ class Sources:
 
     def training_formulas(self) -> Formulas:
         """Wikipedia's formulas, parsed once."""
+        return read_formulas(self._prepared())
+
+    def chosen_formulas(self, data: DataConfig) -> Formulas:
+        """Those of them that `gcl_jax.pretrain` would choose.
+
+        A sample is kept: choosing looks at all formulas, which takes longer than a short training.
+        """
+        if data.formulas is None:
+            return self.training_formulas()
+        builder = self._prepared()
+
+        def choose(folder: Path) -> None:
+            save_formulas(folder, choose_formulas(read_formulas(builder), Config(data)))
+
+        name = content_name([json.dumps(to_dict(data), sort_keys=True)])
+        return load_formulas(keep(Path(builder.data_dir), f"chosen-{name}", choose))
+
+    def _prepared(self) -> tfds.core.DatasetBuilder:
         path = data_folder(self.folder) / FORMULAS if self.formulas is None else self.formulas
-        return read_formulas(wikipedia_formulas.prepare(path, self.data_dir))
+        return wikipedia_formulas.prepare(path, self.data_dir)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +109,7 @@ def main() -> None:
     command = parse_command_line(commands, "python -m experiments.gcl.train", description)
     quiet_libraries()
     judged = command.sources.judged()
-    formulas = command.sources.training_formulas()
+    formulas = command.sources.chosen_formulas(command.config.data)
     run, trained = gcl_jax.pretrain(command.config, formulas, command.run, judged)
     measure = command.config.training.best_measure
     plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")

@@ -7,7 +7,7 @@ was. What is chosen (weights of fusions) is chosen on dev.
 import dataclasses
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,15 +81,21 @@ class Command:
 
 
 def fuse_on_dev(
-    first: Mapping[str, Levels], second: Mapping[str, Levels], dev: Topics, split: Split
+    first: Mapping[str, Levels],
+    second: Mapping[str, Levels],
+    dev: Topics,
+    split: Split,
+    combine: Callable[[Sequence[Ranking], Sequence[float]], Ranking] = fuse,
 ) -> tuple[Levels, float]:
-    """Fuses two systems by a weighted sum of scores, normalised within each query.
+    """Fuses two systems by a weighted sum of scores.
 
     Args:
         first: split -> levels.
         second: the same of another system.
         dev: judges the weights, by the mean of NDCG over its levels.
         split: of the result.
+        combine: rankings and their weights -> one; scores are normalised within each query by
+            default.
 
     Returns:
         Levels of the split, and the weight of `first`, the best one on dev.
@@ -97,7 +103,7 @@ def fuse_on_dev(
 
     def at(weight: float, of: Split) -> Levels:
         return {
-            level: fuse([ranking, second[of][level]], [weight, 1 - weight])
+            level: combine([ranking, second[of][level]], [weight, 1 - weight])
             for level, ranking in first[of].items()
         }
 
@@ -107,6 +113,28 @@ def fuse_on_dev(
 
     best = max(WEIGHTS, key=on_dev)
     return at(best, split), best
+
+
+def sum_scores(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
+    """Adds scores up as they are, of rankings of the same documents.
+
+    Rankers that were trained by one loss have one scale. Normalised within each query, one that
+    hardly tells its documents apart would weigh as much there as anywhere else.
+    """
+    return {
+        query: {
+            document: sum(
+                weight * ranking[query][document]
+                for ranking, weight in zip(rankings, weights, strict=True)
+            )
+            for document in documents
+        }
+        for query, documents in rankings[0].items()
+    }
+
+
+FUSED = {ENSEMBLE: (TEXT, META, sum_scores), FUSION: (BOTH, TRANSLATED, fuse)}
+"""Fusion -> its two systems, and how their scores are combined."""
 
 
 def report_lacking(collection: Collection, split: Split) -> None:
@@ -245,10 +273,10 @@ def evaluate_pair(command: Command, pair: str, collection: Collection) -> _Pair:
             rankings, seconds = trained_rankings(config, collection, prepared[features], path)
             systems[features] = levels(rankings)
             result.seconds.setdefault(features, []).append(seconds)
-        for name, parts in {ENSEMBLE: (TEXT, META), FUSION: (BOTH, TRANSLATED)}.items():
-            if all(part in systems for part in parts):
-                first, second = (systems[part] for part in parts)
-                fused, weight = fuse_on_dev(first, second, dev, command.split)
+        for name, (first, second, combine) in FUSED.items():
+            if first in systems and second in systems:
+                both = systems[first], systems[second]
+                fused, weight = fuse_on_dev(*both, dev, command.split, combine)
                 systems[name] = {command.split: fused}
                 result.weights.setdefault(name, []).append(weight)
         del systems[TRANSLATED]

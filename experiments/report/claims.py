@@ -4,16 +4,18 @@ import dataclasses
 from collections.abc import Mapping
 
 from experiments.report.blocks import Table
-from experiments.report.verdicts import (
-    Judge,
-    Records,
-    beats,
-    beats_genome,
+from experiments.report.pattern_verdicts import (
     best_augmentation,
     gain_grows,
     gain_is_smallest_for_japanese,
     gains_little_from_batches,
     is_stable,
+)
+from experiments.report.verdicts import (
+    Judge,
+    Records,
+    beats,
+    beats_genome,
     needs_few_tags,
     not_measured,
     similarity,
@@ -151,8 +153,9 @@ def overview(papers: Mapping[str, str], records: Records) -> Table:
     for claim in CLAIMS:
         verdict = claim.judge(records)
         numbers = "; ".join(verdict.numbers)
-        rows.append([papers[claim.paper], claim.sentence, verdict.outcome, numbers])
-    return Table(["paper", "claim", "here", "numbers"], rows, "All claims")
+        cells = [claim.sentence, verdict.outcome, numbers, verdict.test]
+        rows.append([papers[claim.paper], *cells])
+    return Table(["paper", "claim", "here", "numbers", "significance"], rows, "All claims")
 
 
 def verdict_table(paper: str, records: Records) -> Table:

@@ -5,15 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.records import mean_and_sd
 from experiments.report.blocks import Figure, Table
+from experiments.report.pattern_verdicts import ltr_gains
 from experiments.report.tables import readable
-from experiments.report.verdicts import ltr_gains, short_name
+from experiments.report.verdicts import short_name
 from retrieval_jax import plots
 from retrieval_jax.logs import read_metrics
 
 Results = Mapping[str, Any]
 Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 SHOWN_K = (1, 5, 10, 20, 50)
+PANELS = 3
+"""Measures of a sweep that are drawn, its first."""
 
 
 def result_figures(results: Results) -> list[Figure]:
@@ -22,6 +26,8 @@ def result_figures(results: Results) -> list[Figure]:
         return heat_maps(results)
     if "closed" in results:
         return tag_figures(results)
+    if "axes" in results:
+        return sweep_figures(results)
     if "significance" in results and ltr_gains(results):
         return [gains_by_difficulty(results)]
     if results.get("experiment") == "docent zero-shot ranking":
@@ -77,6 +83,32 @@ def bars(results: Results) -> Figure:
     return Figure(svg, title, Table(["system", *measures], numbers, title))
 
 
+def sweep_figures(results: Results) -> list[Figure]:
+    """Combinations of a sweep by its first measures, of those that are above 0 in each."""
+    done = [row for row in results["rows"] if row["measures"]]
+    if not done:
+        return []
+    measures = [
+        name
+        for name in done[0]["measures"]
+        if all(name in row["measures"] and row["measures"][name]["mean"] > 0 for row in done)
+    ][:PANELS]
+    if not measures:
+        return []
+    names = [", ".join(row["choices"].values()) for row in done]
+    rows = {
+        name: {m: row["measures"][m]["mean"] for m in measures}
+        for name, row in zip(names, done, strict=True)
+    }
+    title = f"{results['experiment']}, by {', '.join(results['axes'])}"
+    svg = drawn(lambda path: plots.comparison(rows, measures, path, title))
+    numbers = [
+        [name, *(mean_and_sd(row["measures"][m]) for m in measures)]
+        for name, row in zip(names, done, strict=True)
+    ]
+    return [Figure(svg, title, Table([", ".join(results["axes"]), *measures], numbers, title))]
+
+
 def line_figure(lines: Lines, labels: tuple[str, str], title: str) -> Figure:
     """Curves that share their x values."""
     xs = list(next(iter(lines.values()))[0])
@@ -89,7 +121,9 @@ def line_figure(lines: Lines, labels: tuple[str, str], title: str) -> Figure:
 def gains_by_difficulty(results: Results) -> Figure:
     """Gain of text+meta over text by the number of irrelevant documents, a line a pair."""
     gains = ltr_gains(results)
-    lines = {pair: (sorted(of), [of[level] for level in sorted(of)]) for pair, of in gains.items()}
+    lines = {
+        pair: (sorted(of), [of[level].mean for level in sorted(of)]) for pair, of in gains.items()
+    }
     return line_figure(
         lines, ("irrelevant documents", "NDCG gained"), "Gain of text+meta over text by difficulty"
     )

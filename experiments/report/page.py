@@ -12,6 +12,7 @@ from experiments.report.figures import result_figures, training_figure
 from experiments.report.published import Paper, published_blocks, read_papers
 from experiments.report.readme import PAPERS
 from experiments.report.tables import BASELINES, benchmark_blocks, result_blocks, test_blocks
+from experiments.report.unrun import ABLATION, RESULTS_FILES, unrun_table
 from retrieval_jax.runs import RunFolder
 
 STYLE = Path(__file__).with_name("page.css")
@@ -44,18 +45,23 @@ def page(records: Records, benchmarks: Records, runs: Sequence[Path] = ()) -> st
 
 
 def names_of(paper: Paper, records: Records) -> list[str]:
-    """The results files of a paper: those it names, then all whose name begins with its id."""
-    further = [name for name in records if name.startswith(f"{paper.id}_")]
+    """The results files of a paper: those it names, others that begin with its id, ablations."""
+    starts = f"{paper.id}_", f"{ABLATION}{paper.id}_"
+    further = [name for start in starts for name in records if name.startswith(start)]
     return [name for name in dict.fromkeys((*paper.results, *further)) if name in records]
 
 
 def paper_section(paper: Paper, records: Records) -> str:
-    """A paper: its claims, what it published, and our results."""
+    """A paper: its claims, what it published, our results, and ablations that were not run."""
     blocks: list[Block] = [verdict_table(paper.id, records)]
     for table in paper.tables:
         blocks += published_blocks(table)
     for name in names_of(paper, records):
         blocks += own(name, records)
+    prefix = f"{ABLATION}{paper.id}_"
+    unrun = [file for file in RESULTS_FILES if file.startswith(prefix) and file not in records]
+    if unrun:
+        blocks.append(unrun_table(unrun))
     return section(paper.id, paper.title, blocks)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from experiments.report.blocks import to_markdown
 from experiments.report.claims import overview
 from experiments.report.tables import benchmark_blocks, conversion_blocks, result_blocks
+from experiments.report.unrun import RESULTS_FILES, unrun_table
 from retrieval_jax.errors import InputError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,6 +44,8 @@ def read_all(folder: Path) -> dict[str, dict]:
 def fill(readme: str, results: Path = RESULTS, benchmarks: Path = BENCHMARKS) -> str:
     """Replaces every results block of a Markdown text.
 
+    That of an ablation which was not run says so, with its command.
+
     Raises:
         InputError: a block names a file that is not there.
     """
@@ -54,6 +57,8 @@ def fill(readme: str, results: Path = RESULTS, benchmarks: Path = BENCHMARKS) ->
             text = to_markdown([overview(PAPERS, read_all(results))])
         else:
             path = results / f"{match[3]}.json"
+            if not path.is_file() and match[3] in RESULTS_FILES:
+                return match[1] + to_markdown([unrun_table([match[3]])]) + match[4]
             if not path.is_file():
                 raise InputError(
                     f"no results file {path.name}", "Run its experiment with --results."

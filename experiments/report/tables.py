@@ -64,8 +64,9 @@ def test_blocks(rows: Sequence[Results]) -> list[Block]:
 
 
 def _measure(row: Results) -> str:
-    """The measure of a test, and the topics that it is over where the row names them."""
-    return f"{row['measure']}, {row['topics']}" if "topics" in row else row["measure"]
+    """The measure of a test, and the layout and the topics that it is over where they are named."""
+    more = (row[name] for name in ("layout", "topics") if name in row)
+    return ", ".join([row["measure"], *more])
 
 
 def difference(row: Results) -> str:
@@ -99,7 +100,7 @@ def _both(cell: Results) -> str:
 
 
 def heat_map_blocks(results: Results) -> list[Block]:
-    """Augmentation by batch size, a table a layout, partial/full bpref of all topics."""
+    """Augmentation by batch size, a table a layout, partial/full bpref of all topics; the tests."""
     blocks: list[Block] = [
         f"bpref partial/full over all 20 topics, pool of all judged formulas; mean and standard"
         f" deviation of {seeds_in_words(results)}"
@@ -112,7 +113,26 @@ def heat_map_blocks(results: Results) -> list[Block]:
         ]
         header = [f"{layout.upper()}: augmentation", *(f"batch {size}" for size in sizes)]
         blocks.append(Table(header, rows))
-    return blocks
+    # What is tested at the best sizes stands among the rest, or in the verdicts.
+    rows = [
+        {**row, "first": readable(row["first"]), "second": readable(row["second"])}
+        for row in results.get("significance", [])
+        if row["at"] != "best"
+    ]
+    return [*blocks, *test_blocks(rows), *budget_notes(results)]
+
+
+def budget_notes(results: Results) -> list[str]:
+    """What the cells of a sweep took, in words."""
+    spent = results.get("budget", {"timed": 0})
+    if not spent["timed"]:
+        return []
+    some = "" if spent["timed"] == spent["cells"] else f"{spent['timed']} timed ones of "
+    return [
+        f"Budget: {some}{spent['cells']} cells took {spent['cpu_hours']:.2f} CPU hours,"
+        f" {spent['wall_hours']:.2f} by the clock if one after the other, and at most"
+        f" {spent['peak_mib']:,.0f} MiB each."
+    ]
 
 
 def number_of_seeds(results: Results) -> int:
@@ -133,16 +153,18 @@ def readable(name: str) -> str:
 
 
 def sweep_blocks(results: Results) -> list[Block]:
-    """A sweep: combinations by measures, over their finished seeds."""
+    """A sweep: combinations by measures, over their finished seeds; what a cell and all took."""
     measures = list(dict.fromkeys(m for row in results["rows"] for m in row["measures"]))
     rows = []
     for row in results["rows"]:
         cells = (row["measures"].get(measure) for measure in measures)
         seeds = str(row["cells"].get("done", 0))
-        shown = (mean_and_sd(cell) if cell else "" for cell in cells)
-        rows.append([*row["choices"].values(), seeds, *shown])
+        shown = [mean_and_sd(cell) if cell else "" for cell in cells]
+        seconds = "" if row["seconds"] is None else f"{row['seconds']:,.0f}"
+        rows.append([*row["choices"].values(), seeds, *shown, seconds])
     about = [results["about"]] if results["about"] else []
-    return [*about, Table([*results["axes"], "seeds", *measures], rows)]
+    table = Table([*results["axes"], "seeds", *measures, "seconds a cell"], rows)
+    return [*about, table, *budget_notes(results)]
 
 
 def conversion_blocks(results: Results) -> list[Block]:
@@ -190,7 +212,7 @@ def tag_blocks(results: Results) -> list[Block]:
     blocks: list[Block] = [f"{results['data']}; protocol {results['protocol']}, test"]
     for title, table in tag_tables(results):
         blocks += [f"{title}; a label is positive above T votes", table]
-    return blocks
+    return [*blocks, *test_blocks(results.get("significance", []))]
 
 
 def tag_tables(results: Results) -> list[tuple[str, Table]]:
@@ -210,13 +232,15 @@ def tag_tables(results: Results) -> list[tuple[str, Table]]:
 
 
 def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
-    """Benchmarks: a row for each peer, ours beside it."""
+    """Benchmarks: a row for each peer, ours beside it; the search page under load and nonsense."""
     header = [
-        *("benchmark", "peer", "ours, items/s", "peer, items/s", "ratio", "peak MiB"),
-        "compile, s",
+        *("benchmark", "peer", "ours, items/s", "peer, items/s", "ratio", "threads"),
+        *("peak MiB", "compile, s"),
     ]
     rows = []
     for record in records:
+        if "sides" not in record:
+            continue
         (_, ours), *peers = record["sides"].items()
         settings = ", ".join(f"{k} {v}" for k, v in record["settings"].items() if k != "encoder")
         for name, peer in peers:
@@ -227,8 +251,34 @@ def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
                     name,
                     *(f"{side['items_per_second']:,.0f}" for side in (ours, peer)),
                     f"{peer['ratio']:.2f}",
+                    str(record["threads"]),
                     memory,
                     f"{max(0.0, record['compile_s']):.1f}",
                 ]
             )
-    return [Table(header, rows)]
+    served = [block for record in records for block in _served_blocks(record)]
+    return [Table(header, rows), *served]
+
+
+def _served_blocks(record: Results) -> list[Block]:
+    """What `benchmarks.serve` found, if the record is of it."""
+    if record["benchmark"] == "serve_load":
+        settings, errors = record["settings"], sum(record["errors"].values())
+        rows = [
+            [kind, f"{of['requests']:,}", f"{of['p50']:.0f}", f"{of['p99']:.0f}"]
+            for kind, of in record["latency_ms"].items()
+        ]
+        return [
+            f"The search page's server, asked by {settings['clients']} clients at once for"
+            f" {settings['seconds']:.0f} s: {record['requests_per_second']:.0f} answers a second,"
+            f" {errors} errors",
+            Table(["asked for", "answers", "p50, ms", "p99, ms"], rows),
+        ]
+    if record["benchmark"] == "serve_fuzz":
+        statuses = sorted(record["statuses"].items())
+        answers = ", ".join(f"{count:,} answered {status}" for status, count in statuses)
+        return [
+            f"The same server, sent {record['settings']['requests']:,} requests of nonsense:"
+            f" {answers}; its memory grew by {record['growth_mib']} MiB"
+        ]
+    return []

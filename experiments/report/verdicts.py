@@ -1,11 +1,9 @@
 """What our results say to a claim: verdicts, computed from the results files.
 
-Where several data sets or cells speak to a claim: it
-*holds* if every one shows it and is significant (p < .05 after Holm, or a 95 % interval without 0),
-*does not hold here* if none does, and else *holds partly*. Where nothing speaks to it, it is *not
-measured*. Of heat maps, of the patterns of the cross-lingual gains (that they grow, that Japanese
-gains least) and of tags only means are compared, without a test: "significant" is left out there,
-and the numbers say how many seeds the means are of.
+Where several data sets or cells speak to a claim: it *holds* if every one shows it, *does not hold
+here* if none does, and else *holds partly*. Where nothing speaks to it, it is *not measured*. Only
+a significant difference shows a claim: p < .05 after Holm, or a 95 % interval without 0. Where the
+results allow no test, means decide alone, and the verdict says why there is none.
 """
 
 import dataclasses
@@ -14,23 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from experiments.records import mean_and_sd
-from experiments.report.tables import LEVEL, number_of_seeds, seeds_in_words
+from experiments.report.tables import LEVEL, seeds_in_words
 
 Outcome = Literal["holds", "holds partly", "does not hold here", "not measured"]
 Records = Mapping[str, Mapping[str, Any]]
-Gains = dict[str, dict[int, float]]
-"""Pair of languages -> irrelevant documents -> gain."""
 RANDOMISATION = "paired randomisation, Holm"
 INTERVAL = "95 % bootstrap interval"
-NOT_TESTED = "means over seeds, not tested"
-NTCIR = "NTCIR-12 formula browsing, 20 topics, 1,198 judged formulas"
 GENOME, NO_GENOME = "TagGenome", "needs MovieLens' tag genome, which is not here"
 NEARLY = 0.03
-NO_HEAT_MAP = "no heat map that has what is compared yet"
-LARGEST_SD = 0.009
-SMALL_GAIN = 0.02
-SUBSTITUTION = ("substitute_variables", "substitute_typed")
-"""The paper's Variable Substitution, and that of its code."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +30,7 @@ class Verdict:
         outcome: the verdict.
         numbers: that it rests on.
         data: named.
-        test: of significance.
+        test: how many of the differences are significant, by which test; or why there is none.
     """
 
     outcome: Outcome
@@ -62,6 +51,19 @@ def outcome_of(shown: Iterable[bool]) -> Outcome:
     if all(shown):
         return "holds"
     return "holds partly" if any(shown) else "does not hold here"
+
+
+def significance_of(significant: Sequence[bool], test: str) -> str:
+    """Says how many differences are significant, whatever their sign, by which test."""
+    number = sum(significant)
+    if number in (0, len(significant)):
+        return f"{'' if number else 'not '}significant: {test}"
+    return f"{number} of {len(significant)} significant: {test}"
+
+
+def not_tested(record: Mapping[str, Any], reason: str) -> str:
+    """Says why there is no test, and of how many seeds the means are."""
+    return f"not tested: {reason}; {seeds_in_words(record)}"
 
 
 def not_measured(reason: str) -> Judge:
@@ -96,7 +98,7 @@ def beats(names: Sequence[str], first: str, second: str) -> Judge:
                 for data, name, row, gain in found
             ],
             list(dict.fromkeys(data for data, *_ in found)),
-            RANDOMISATION,
+            significance_of([row["p_holm"] < LEVEL for _, _, row, _ in found], RANDOMISATION),
         )
 
     return judge
@@ -130,148 +132,12 @@ def similarity(first: str, second: str) -> Judge:
             f" ({row['interval_95'][0]:+.3f} to {row['interval_95'][1]:+.3f})"
             for name, row in rows
         ]
-        shown = outcome_of(row["interval_95"][0] > 0 for _, row in rows)
-        return Verdict(shown, numbers, [record["data"]], INTERVAL)
+        intervals = [row["interval_95"] for _, row in rows]
+        shown = outcome_of(low > 0 for low, _ in intervals)
+        tested = significance_of([low > 0 or high < 0 for low, high in intervals], INTERVAL)
+        return Verdict(shown, numbers, [record["data"]], tested)
 
     return judge
-
-
-def _heat_maps(records: Records) -> Iterable[Mapping[str, Any]]:
-    return (record for record in records.values() if "means" in record)
-
-
-def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judge:
-    """A claim that Variable Substitution is the best augmentation of a heat map.
-
-    It is `SUBSTITUTION`; consistent renaming, which is ours, is among the others. Means are
-    compared, without a test.
-
-    Args:
-        layout: of the heat map.
-        measure: "partial" or "full".
-        at_every_size: whether it is best at each of several batch sizes; else its best score over
-            all sizes is compared with the others' best.
-    """
-
-    def judge(records: Records) -> Verdict:
-        shown, numbers = [], []
-        for record in _heat_maps(records):
-            of = record["means"].get(layout, {})
-            sizes = _sizes(of)
-            too_few = at_every_size and len(sizes) < 2
-            if too_few or not 0 < sum(name in SUBSTITUTION for name in of) < len(of):
-                continue
-            for columns in [[size] for size in sizes] if at_every_size else [sizes]:
-                best = {
-                    name: max(
-                        (cells[size]["all"][measure] for size in columns), key=lambda c: c["mean"]
-                    )
-                    for name, cells in of.items()
-                }
-                ranked = sorted(best, key=lambda name: best[name]["mean"], reverse=True)
-                ours = next(name for name in ranked if name in SUBSTITUTION)
-                other = next(name for name in ranked if name not in SUBSTITUTION)
-                shown.append(best[ours]["mean"] > best[other]["mean"])
-                numbers.append(
-                    f"{'best of ' * (len(columns) > 1)}batch {', '.join(columns)}:"
-                    f" {ours} {mean_and_sd(best[ours])}, {other} {mean_and_sd(best[other])}"
-                )
-            numbers.append(_untested(record))
-        if not shown:
-            return Verdict("not measured", [NO_HEAT_MAP])
-        return Verdict(outcome_of(shown), numbers, [NTCIR], NOT_TESTED)
-
-    return judge
-
-
-def _sizes(of: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Batch sizes of a heat map's rows, the smallest first."""
-    return sorted(next(iter(of.values()), {}), key=int)
-
-
-def _untested(record: Mapping[str, Any]) -> str:
-    return f"{seeds_in_words(record)}, no test"
-
-
-def is_stable(records: Records) -> Verdict:
-    """The claim that standard deviations over seeds are at most .009; of two seeds or more."""
-    maps = [record for record in _heat_maps(records) if number_of_seeds(record) > 1]
-    spreads = [sd for record in maps for sd in _deviations(record)]
-    if not spreads:
-        return Verdict("not measured", ["no heat maps of two seeds or more yet"])
-    small = [sd <= LARGEST_SD for sd in spreads]
-    numbers = [
-        f"{sum(small)} of {len(small)} deviations are at most {LARGEST_SD}, the largest is"
-        f" {max(spreads):.3f}",
-        *map(_untested, maps),
-    ]
-    return Verdict(outcome_of(small), numbers, [NTCIR], NOT_TESTED)
-
-
-def gains_little_from_batches(records: Records) -> Verdict:
-    """The claim that the largest batch is hardly better than the smallest; means, no test."""
-    gains, seeds = [], []
-    for record in _heat_maps(records):
-        for of_layout in record["means"].values():
-            sizes = _sizes(of_layout)
-            if len(sizes) > 1:
-                ends = ((of[sizes[0]]["all"], of[sizes[-1]]["all"]) for of in of_layout.values())
-                gains += [last[m]["mean"] - first[m]["mean"] for first, last in ends for m in last]
-        seeds.append(_untested(record))
-    if not gains:
-        return Verdict("not measured", [NO_HEAT_MAP])
-    number = f"from the smallest to the largest batch {min(gains):+.3f} to {max(gains):+.3f}"
-    return Verdict(outcome_of(g < SMALL_GAIN for g in gains), [number, *seeds], [NTCIR], NOT_TESTED)
-
-
-def _deviations(record: Mapping[str, Any]) -> Iterable[float]:
-    for of_layout in record["means"].values():
-        for of in of_layout.values():
-            for topics in of.values():
-                yield from (cell["sd"] for cell in topics["all"].values())
-
-
-def ltr_gains(record: Mapping[str, Any]) -> Gains:
-    """Pair of languages -> irrelevant documents -> gain of text+meta over text."""
-    gains: Gains = {}
-    for row in record["significance"]:
-        if (row["first"], row["second"]) == ("text+meta", "text"):
-            pair, difficulty = row["measure"].split()
-            gains.setdefault(pair, {})[int(difficulty)] = row["difference"]
-    return gains
-
-
-def _of_ltr(records: Records, show: Callable[[Gains], list[bool]]) -> Verdict:
-    record = records.get("ltr_debian_clir")
-    if record is None:
-        return Verdict("not measured", ["no results yet"])
-    gains = ltr_gains(record)
-    numbers = [
-        f"{pair}: " + ", ".join(f"{gain:+.3f} of {level}" for level, gain in sorted(of.items()))
-        for pair, of in gains.items()
-    ]
-    numbers.append(_untested(record))
-    return Verdict(outcome_of(show(gains)), numbers, [record["data"]], NOT_TESTED)
-
-
-def gain_grows(records: Records) -> Verdict:
-    """The claim that categories gain more where there are more irrelevant documents."""
-
-    def show(gains: Gains) -> list[bool]:
-        return [of[max(of)] > of[min(of)] for of in gains.values() if len(of) > 1]
-
-    return _of_ltr(records, show)
-
-
-def gain_is_smallest_for_japanese(records: Records) -> Verdict:
-    """The claim that categories gain least for Japanese, by the mean over difficulties."""
-
-    def show(gains: Gains) -> list[bool]:
-        means = {pair: sum(of.values()) / len(of) for pair, of in gains.items()}
-        japanese = means.pop("en-ja", None)
-        return [] if japanese is None else [japanese < other for other in means.values()]
-
-    return _of_ltr(records, show)
 
 
 def _tags(records: Records) -> Mapping[str, Any] | None:
@@ -294,25 +160,42 @@ def beats_genome(records: Records) -> Verdict:
         if threshold in of and (name == GENOME or kinds.get(name) in ("full", "hybrid"))
     }
     genome = values.pop(GENOME)
-    shown = outcome_of(value["mean"] > genome["mean"] for value in values.values())
+    if not values:
+        return Verdict("not measured", ["neither Full nor Hybrid is among the results"])
     numbers = [f"{name}: MAP {mean_and_sd(value)}" for name, value in values.items()]
-    numbers += [f"{GENOME}: MAP {mean_and_sd(genome)}", _untested(record)]
-    return Verdict(shown, numbers, [record["data"]], NOT_TESTED)
+    numbers.append(f"{GENOME}: MAP {mean_and_sd(genome)}")
+    tests = {
+        row["first"]: row
+        for row in record.get("significance", [])
+        if row["second"] == GENOME and row["measure"] == f"MAP, closed, {threshold}"
+    }
+    if not values.keys() <= tests.keys():
+        test = not_tested(record, f"the results hold no test against the {GENOME}")
+        shown = [value["mean"] > genome["mean"] for value in values.values()]
+        return Verdict(outcome_of(shown), numbers, [record["data"]], test)
+    rows = [tests[name] for name in values]
+    numbers += [f"{r['first']}: {r['difference']:+.3f} (p = {r['p_holm']:.4f})" for r in rows]
+    significant = [row["p_holm"] < LEVEL for row in rows]
+    shown = outcome_of(r["difference"] > 0 and s for r, s in zip(rows, significant, strict=True))
+    test = significance_of(significant, f"{RANDOMISATION}, over films")
+    return Verdict(shown, numbers, [record["data"]], test)
 
 
 def needs_few_tags(records: Records) -> Verdict:
-    """The claim that models trained on the fewest tags come within .03 AUC of those of all."""
+    """The claim that models come within .03 AUC of those of all training tags, with any part."""
     record = _tags(records)
-    numbers_of_tags = sorted(int(key) for key in (record or {}).get("open", {}) if key != "all")
-    if record is None or not numbers_of_tags:
+    parts = sorted(int(key) for key in (record or {}).get("open", {}) if key != "all")
+    if record is None or not parts:
         return Verdict("not measured", ["no results of tag prediction yet"])
-    few, shown, numbers = str(numbers_of_tags[0]), [], []
-    for name, of in record["open"][few].items():
-        threshold = next(iter(of))
-        auc, whole = (
-            tags[threshold]["test"]["AUC"]["mean"] for tags in (of, record["open"]["all"][name])
+    shown, numbers = [], []
+    for name in (name for name in record["configs"] if name in record["open"]["all"]):
+        threshold = next(iter(record["open"]["all"][name]))
+        whole, *fewer = (
+            record["open"][key][name][threshold]["test"]["AUC"]["mean"]
+            for key in ("all", *map(str, parts))
         )
-        shown.append(whole - auc < NEARLY)
-        numbers.append(f"{name}: AUC {auc:.3f} with {few} tags, {whole:.3f} with all")
-    numbers.append(_untested(record))
-    return Verdict(outcome_of(shown), numbers, [record["data"]], NOT_TESTED)
+        shown += [whole - auc < NEARLY for auc in fewer]
+        of_parts = ", ".join(f"{a:.3f} of {n}" for n, a in zip(parts, fewer, strict=True))
+        numbers.append(f"{name}: AUC {of_parts} tags, {whole:.3f} of all")
+    test = not_tested(record, "the results are of one split of the tags")
+    return Verdict(outcome_of(shown), numbers, [record["data"]], test)

@@ -104,13 +104,18 @@ def gather(objects: Sequence[PublicObject]) -> list[SourcedFormula]:
         for formula in dict.fromkeys(formulas_of_docstring(item.docstring)):
             if formula and not _CONTROL.search(formula):
                 objects_of.setdefault(formula, []).append(item)
-    summary = functools.cache(lambda docstring: clean_docstring(docstring).summary)
+    summary = functools.cache(_summary)
     sourced = []
     for formula, items in objects_of.items():
         items = sorted(items, key=lambda item: publicity(item.paths[0]))[:MAX_SOURCES]
         names = tuple(item.paths[0] for item in items)
         sourced.append(SourcedFormula(formula, names, summary(items[0].docstring)))
     return sourced
+
+
+def _summary(docstring: str) -> str:
+    """The first sentence; a formula at its end has left a colon or a comma before the full stop."""
+    return re.sub(r"[:,;]+\s*\.$", ".", clean_docstring(docstring).summary)
 
 
 def prepare(folder: Path, packages: Sequence[str] = DEFAULT_PACKAGES) -> Path:

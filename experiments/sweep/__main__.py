@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from rich.console import Console
-from rich.live import Live
 
 from experiments.launch import Slurm
 from experiments.records import write_record
 from experiments.sweep import status
 from experiments.sweep.ablations import ABLATIONS
-from experiments.sweep.cells import Cell, Sweep, state
+from experiments.sweep.cells import Sweep, state
 from experiments.sweep.launchers import CommandFile, Launcher, LocalProcesses, SlurmArray
-from experiments.sweep.worker import note_killed
+from experiments.sweep.running import print_sweep, run_sweep
 from retrieval_jax.config import split_at_dashes
 from retrieval_jax.errors import InputError, check_at_least_1, one_screen_errors
 
@@ -46,7 +44,8 @@ class Command:
         fields: what is varied, NAME=VALUE,VALUE each; NAME is an option of the experiment.
         seeds: of each combination; of an ablation, instead of its own.
         seed_option: option of the experiment that takes the seed.
-        measures: patterns of names in the runs' results.json, beside the best dev value.
+        measures: patterns of names in the runs' results.json, beside the best dev value; also of
+            runs that are done already.
         workers: processes at a time.
         launcher: local = processes here; slurm = an array of Slurm, after which the same command
             shows how the cells are; commands = write commands.txt for any other.
@@ -116,36 +115,6 @@ def _check_once(names: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: {', '.join(twice)} is given twice", "Give each once.")
 
 
-def run_sweep(name: str, sweep: Sweep, output: Path, launcher: Launcher) -> list[Cell]:
-    """Runs what is not done yet, showing the table; gives the cells that are not done then."""
-    cells = sweep.cells()
-    for cell in cells:
-        cell.prepare(output)
-    todo = [cell for cell in cells if state(cell.folder(output)) not in ("done", "running")]
-    console = Console()
-    commands = [cell.worker_command(output, sweep.measures) for cell in todo]
-    said = ""
-
-    def watch() -> None:
-        nonlocal said
-        rows = status.rows_of(cells, output)
-        if live.is_started:
-            live.update(status.progress_table(name, rows))
-        elif said != (said := status.counts(rows)):
-            console.print(said, highlight=False)
-
-    live = Live(console=console, refresh_per_second=1)
-    if console.is_terminal:
-        live.start()
-    try:
-        codes = launcher(commands, watch)
-    finally:
-        live.stop()
-    for cell, code in zip(todo, codes, strict=False):  # a launcher may not know any
-        note_killed(cell, output, code)
-    return [cell for cell in cells if state(cell.folder(output)) != "done"]
-
-
 @one_screen_errors
 def main() -> None:
     """Runs the sweep of the command line; exit status 1 if cells failed."""
@@ -173,14 +142,10 @@ def main() -> None:
         write_record(command.results, record)
     elif command.results is not None:
         print(f"{command.results} is not written: {len(unfinished)} cells are not done.")
-    console = Console()
-    console.print(status.progress_table(name, status.rows_of(cells, command.output)))
-    failed = status.failures(cells, command.output)
-    for line in failed:
-        console.print(line, highlight=False, soft_wrap=True)
+    has_failures = print_sweep(name, sweep, command.output)
     if unfinished and command.launcher == "local":
         print(f"{len(unfinished)} cells are not done; the same command goes on with them.")
-    if failed:
+    if has_failures:
         raise SystemExit(1)
 
 

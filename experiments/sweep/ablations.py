@@ -145,8 +145,8 @@ ABLATIONS: dict[str, Sweep] = {
         layout=choices("model.layout", "slt", "opt", "both"),
     ),
     "gcl_pooling": gcl(
-        "From nodes to a formula.",
-        pooling=choices("model.pooling", "sum", "mean", "attention"),
+        "From nodes to a formula; by cosine a mean is the same as a sum.",
+        pooling=choices("model.pooling", "sum", "attention"),
     ),
     "ltr_features": ltr(
         "Words, categories, or both.",

@@ -1,8 +1,9 @@
 """Sweeps and their cells: which commands a grid of settings means, and what each has left.
 
 A cell is one training: one choice on every axis, and a seed. Its folder `cells/NAME` holds
-`cell.json` (what it is), `log.txt`, `run` (the run folder), and at the end `done.json` or
-`failed.json`. The name ends in a hash of the command, so that other options are other cells.
+`cell.json` (what it is), `log.txt`, `run` (the run folder), `spent.json` (the time so far), and at
+the end `done.json`, with time, memory and all numbers of the run, or `failed.json`. The name ends
+in a hash of the command, so that other options are other cells.
 """
 
 import dataclasses
@@ -22,6 +23,10 @@ from retrieval_jax.errors import InputError
 from retrieval_jax.logs import read_metrics
 
 DONE, FAILED, CELL, LOG = "done.json", "failed.json", "cell.json", "log.txt"
+SPENT = "spent.json"
+"""Time of all attempts so far, also of those that were told to stop."""
+BEST_DEV = "dev "
+"""How names of best dev values begin."""
 State = Literal["done", "running", "failed", "interrupted", "waiting"]
 Axis = Mapping[str, tuple[str, ...]]
 """Label of a choice -> words of the command line."""
@@ -109,11 +114,10 @@ class Cell:
         """The experiment's command, for people."""
         return shlex.join(["python", "-m", self.module, *self.arguments(output)])
 
-    def worker_command(self, output: Path, measures: Sequence[str] = ()) -> list[str]:
+    def worker_command(self, output: Path) -> list[str]:
         """The command that runs it under a claim; what a launcher is given."""
         words = ["--output", str(output), "--cell", self.name]
-        chosen = ["--measures", *measures] if measures else []
-        return [sys.executable, "-m", "experiments.sweep.worker", *words, *chosen]
+        return [sys.executable, "-m", "experiments.sweep.worker", *words]
 
     def prepare(self, output: Path) -> None:
         """Makes its folder and says there what it is, for the worker."""
@@ -147,16 +151,12 @@ def state(folder: Path) -> State:
     return "interrupted" if (folder / "run").is_dir() else "waiting"
 
 
-def measured(run: Path, patterns: Sequence[str]) -> dict[str, float]:
-    """Numbers that a run folder holds.
-
-    Args:
-        run: the folder.
-        patterns: of names in `results.json`.
+def numbers_of_run(run: Path) -> dict[str, float]:
+    """Every number that a run folder holds.
 
     Returns:
-        "dev NAME": the best dev value of the measure that the configuration names, and every
-        number of `results.json` whose name is matched.
+        "dev NAME": the best dev value of the measure that the configuration names; and the numbers
+        of `results.json` by their paths.
     """
     numbers: dict[str, float] = {}
     if (run / "config.json").is_file():
@@ -165,13 +165,18 @@ def measured(run: Path, patterns: Sequence[str]) -> dict[str, float]:
         evaluations = [entry for entry in read_metrics(run) if entry["kind"] == "dev"]
         values = [value for e in evaluations if (value := e.get(name)) is not None]
         if values:
-            numbers[f"dev {name}"] = max(values)
-    if patterns and (run / "results.json").is_file():
-        found = flatten(read_json(run / "results.json"))
-        for pattern in patterns:
-            matched = {name: found[name] for name in found if fnmatch.fnmatchcase(name, pattern)}
-            numbers |= matched
+            numbers[f"{BEST_DEV}{name}"] = max(values)
+    if (run / "results.json").is_file():
+        numbers |= flatten(read_json(run / "results.json"))
     return numbers
+
+
+def chosen(numbers: Mapping[str, float], patterns: Sequence[str]) -> dict[str, float]:
+    """Of the numbers of a run the best dev value, and those whose name a pattern matches."""
+    kept = {name: value for name, value in numbers.items() if name.startswith(BEST_DEV)}
+    for pattern in patterns:
+        kept |= {n: value for n, value in numbers.items() if fnmatch.fnmatchcase(n, pattern)}
+    return kept
 
 
 def flatten(values: Any, name: str = "") -> dict[str, float]:

@@ -9,11 +9,24 @@ from typing import Any
 from rich.table import Table
 
 from experiments.records import make_record, mean_and_sd, summarise
-from experiments.sweep.cells import DONE, FAILED, LOG, Cell, State, Sweep, read_json, state
+from experiments.sweep.cells import (
+    DONE,
+    FAILED,
+    LOG,
+    SPENT,
+    Cell,
+    State,
+    Sweep,
+    chosen,
+    read_json,
+    state,
+)
 from retrieval_jax.logs import read_metrics
 
 LISTED = 40
 """Rows that the live table has at most: of a large sweep those that are in progress come first."""
+SHOWN = 3
+"""Measures that it has at most, the first; the record has all."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +48,10 @@ class Row:
     seconds: list[float]
 
 
-def rows_of(cells: Sequence[Cell], output: Path) -> list[Row]:
-    """The combinations of a sweep, as they stand on disk."""
+def rows_of(sweep: Sweep, output: Path) -> list[Row]:
+    """The combinations of a sweep, as they stand on disk; measures are those that it names now."""
     rows: dict[tuple[str, ...], Row] = {}
-    for cell in cells:
+    for cell in sweep.cells():
         row = rows.setdefault(tuple(cell.choices.values()), Row(cell.choices, [], [], {}, []))
         folder = cell.folder(output)
         row.states.append(state(folder))
@@ -48,7 +61,7 @@ def rows_of(cells: Sequence[Cell], output: Path) -> list[Row]:
         if row.states[-1] == "done":
             done = read_json(folder / DONE)
             row.seconds.append(done["seconds"])
-            for name, value in done["measures"].items():
+            for name, value in chosen(done["numbers"], sweep.measures).items():
                 row.measures.setdefault(name, []).append(value)
     return list(rows.values())
 
@@ -65,11 +78,13 @@ def progress_table(title: str, rows: Sequence[Row]) -> Table:
     for axis in rows[0].choices:
         table.add_column(axis)
     table.add_column("cells")
-    names = list(dict.fromkeys(name for row in rows for name in row.measures))
+    measured = list(dict.fromkeys(name for row in rows for name in row.measures))
+    names = measured[:SHOWN]
     for name in (*names, "s"):
         table.add_column(name, justify="right")
+    further = {"combinations": len(rows) - LISTED, "measures": len(measured) - SHOWN}
+    table.caption = ", ".join(f"{n} more {what}" for what, n in further.items() if n > 0)
     if len(rows) > LISTED:
-        table.caption = f"and {len(rows) - LISTED} more"
         rows = sorted(rows, key=lambda row: "running" not in row.states)
     for row in rows[:LISTED]:
         cells = [mean_and_sd(summarise(of)) if (of := row.measures.get(n)) else "" for n in names]
@@ -98,18 +113,40 @@ def failures(cells: Sequence[Cell], output: Path) -> list[str]:
     return lines
 
 
+def budget(cells: Sequence[Cell], output: Path) -> dict[str, float]:
+    """What the cells have taken so far, failed and stopped attempts with them.
+
+    Returns:
+        `cells`, and how many of them were `timed`; `cpu_hours` of all cores and `wall_hours`, one
+        cell after the other, that these took; and `peak_mib`, the most memory that one held.
+    """
+    notes = [cell.folder(output) / SPENT for cell in cells]
+    spent = [read_json(note) for note in notes if note.is_file()]
+    ends = [cell.folder(output) / DONE for cell in cells]
+    peaks = [read_json(done)["peak_mib"] for done in ends if done.is_file()]
+    return {
+        "cells": len(cells),
+        "timed": len(spent),
+        "cpu_hours": round(sum(of["cpu_seconds"] for of in spent) / 3600, 3),
+        "wall_hours": round(sum(of["seconds"] for of in spent) / 3600, 3),
+        "peak_mib": max(peaks, default=0.0),
+    }
+
+
+def data_fingerprints(cells: Sequence[Cell], output: Path) -> str:
+    """The hashes of what the cells were trained on, each once, with blanks between."""
+    notes = [cell.folder(output) / "run" / "provenance.json" for cell in cells]
+    return " ".join(sorted({read_json(n)["data_fingerprint"] for n in notes if n.is_file()}))
+
+
 def sweep_record(name: str, sweep: Sweep, output: Path) -> dict[str, Any]:
     """The record of a sweep: each combination's measures over its finished seeds.
 
     "rows" holds `choices`, `cells` (state -> number), `measures` (name -> mean, sd, seeds) and
     `seconds` (mean a cell); combinations without a finished cell are there too, without measures.
+    "budget" is what all cells took.
     """
     cells = sweep.cells()
-    fingerprints = set()
-    for cell in cells:
-        path = cell.folder(output) / "run" / "provenance.json"
-        if path.is_file():
-            fingerprints.add(read_json(path)["data_fingerprint"])
     rows = [
         {
             "choices": row.choices,
@@ -120,9 +157,14 @@ def sweep_record(name: str, sweep: Sweep, output: Path) -> dict[str, Any]:
             },
             "seconds": round(sum(row.seconds) / len(row.seconds), 1) if row.seconds else None,
         }
-        for row in rows_of(cells, output)
+        for row in rows_of(sweep, output)
     ]
-    found = {"axes": list(sweep.axes), "about": sweep.about, "rows": rows}
-    fingerprint = " ".join(sorted(fingerprints))
+    found = {
+        "axes": list(sweep.axes),
+        "about": sweep.about,
+        "rows": rows,
+        "budget": budget(cells, output),
+    }
     config = {"sweep": {"module": sweep.module, "options": list(sweep.options)}}
-    return make_record(f"sweep {name}", sweep.about, config, sweep.seeds, fingerprint, found)
+    fingerprints = data_fingerprints(cells, output)
+    return make_record(f"sweep {name}", sweep.about, config, sweep.seeds, fingerprints, found)

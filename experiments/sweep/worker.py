@@ -22,13 +22,15 @@ from pathlib import Path
 
 import tyro
 
+from experiments.machine import peak_mib
 from experiments.sweep import claims
 from experiments.sweep.cells import (
     DONE,
     FAILED,
     LOG,
+    SPENT,
     Cell,
-    measured,
+    numbers_of_run,
     read_cell,
     read_json,
     state,
@@ -49,21 +51,18 @@ class Command:
     Attributes:
         output: folder of the sweep.
         cell: name of the cell.
-        measures: patterns of names in the run's `results.json` that `done.json` keeps.
     """
 
     output: Path
     cell: str
-    measures: tuple[str, ...] = ()
 
 
-def run_cell(cell: Cell, output: Path, measures: tuple[str, ...] = ()) -> int:
+def run_cell(cell: Cell, output: Path) -> int:
     """Runs a cell unless it is done or another process is at it.
 
     Args:
         cell: which; its folder is there.
         output: folder of the sweep.
-        measures: patterns of names in `results.json` to keep.
 
     Returns:
         The exit status, see above.
@@ -77,19 +76,20 @@ def run_cell(cell: Cell, output: Path, measures: tuple[str, ...] = ()) -> int:
             return 0
         if (folder / FAILED).is_file():
             (folder / FAILED).replace(folder / FAILED_BEFORE)
-        started = time.perf_counter()
-        code = _experiment(cell, output)
+        with _timed(folder):
+            code = _experiment(cell, output)
         if code >= 128 or claim.lost:
             return code or BUSY
         record = {
             "command": cell.command(output),
             "attempts": _failures(folder) + 1,
-            "seconds": round(time.perf_counter() - started, 1),
+            **read_json(folder / SPENT),
         }
         if code:
             write_json(folder / FAILED, record | {"code": code})
         else:
-            write_json(folder / DONE, record | {"measures": measured(folder / "run", measures)})
+            numbers = numbers_of_run(folder / "run")
+            write_json(folder / DONE, record | {"peak_mib": peak_mib(), "numbers": numbers})
             (folder / FAILED_BEFORE).unlink(missing_ok=True)
         return code
 
@@ -112,6 +112,27 @@ def note_killed(cell: Cell, output: Path, code: int) -> None:
 def _failures(folder: Path) -> int:
     notes = (folder / name for name in (FAILED, FAILED_BEFORE))
     return max((read_json(note)["attempts"] for note in notes if note.is_file()), default=0)
+
+
+@contextlib.contextmanager
+def _timed(folder: Path) -> Iterator[None]:
+    """Adds the time inside to that of earlier attempts: by the clock, and of all cores.
+
+    However the inside ends; but an attempt that is killed is not counted.
+    """
+    clock, cores = time.perf_counter(), _cpu_seconds()
+    try:
+        yield
+    finally:
+        spent = {"seconds": time.perf_counter() - clock, "cpu_seconds": _cpu_seconds() - cores}
+        path = folder / SPENT
+        before = read_json(path) if path.is_file() else dict.fromkeys(spent, 0.0)
+        write_json(path, {name: round(spent[name] + before[name], 1) for name in spent})
+
+
+def _cpu_seconds() -> float:
+    """What this process and its ended children have computed, user and system."""
+    return sum(os.times()[:4])
 
 
 def _experiment(cell: Cell, output: Path) -> int:
@@ -170,7 +191,7 @@ def main() -> None:
     """Runs the cell that the command line names."""
     command = tyro.cli(Command, prog="python -m experiments.sweep.worker")
     cell = read_cell(command.output, command.cell)
-    raise SystemExit(run_cell(cell, command.output, command.measures))
+    raise SystemExit(run_cell(cell, command.output))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ languages, without touching the system's.
 """
 
 import dataclasses
+import logging
 import re
 import subprocess
 from collections import Counter
@@ -21,6 +22,7 @@ _FIELDS = frozenset(
 _SUFFIXES = r"(?:\.(?:gz|xz|lz4|bz2|zst|lzma))?"
 _APT_HELPER = Path("/usr/lib/apt/apt-helper")
 _CHUNK = 1 << 16
+_SHOWN = 500
 _REMEDY = (
     "Fill a folder on a Debian or Ubuntu machine by `python -m ltr_jax fetch FOLDER --languages "
     "de`, which needs no root."
@@ -32,6 +34,7 @@ _DEP11 = {
     "Description": "AppStream metadata",
     "DefaultEnabled": "true",
 }
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Description:
 def fetch_lists(folder: Path, languages: Sequence[str], apt_options: Sequence[str] = ()) -> None:
     """Downloads the indexes of the releases that this machine's apt is set to, by apt itself.
 
+    A source that cannot be reached is logged, if the others have what was asked for.
+
     Args:
         folder: to fill; made if absent.
         languages: of translations, such as ("de", "fr"); English comes too.
@@ -80,7 +85,7 @@ def fetch_lists(folder: Path, languages: Sequence[str], apt_options: Sequence[st
             another release.
 
     Raises:
-        InputError: there is no apt, or it fails.
+        InputError: there is no apt, or packages or descriptions in a language did not come.
     """
     for language in languages:
         if not re.fullmatch(r"[A-Za-z_@]+", language):
@@ -101,11 +106,18 @@ def fetch_lists(folder: Path, languages: Sequence[str], apt_options: Sequence[st
         )
     except OSError as error:
         raise InputError("apt-get cannot be run.", "Use a Debian or Ubuntu machine.") from error
-    if result.returncode:
+    said = result.stderr.strip()[-_SHOWN:]
+    # Not by its exit status: it is 0 where no source was reached, 100 where a needless one fails.
+    missing = [] if is_lists_folder(folder) else ["packages"]
+    wanted = dict.fromkeys(["en", *languages])
+    missing += [f"descriptions in {of!r}" for of in wanted if not _translation_files(folder, of)]
+    if missing:
         raise InputError(
-            f"apt-get update failed: {result.stderr.strip()[-500:]}",
-            "Check the network and apt's sources.",
+            f"apt-get update fetched no {', '.join(missing)}. It said: {said or 'nothing'}",
+            "Check the network, apt's sources, and whether the release has these languages.",
         )
+    if said:
+        _log.warning("apt-get update: %s", said)
 
 
 def is_lists_folder(folder: Path) -> bool:
@@ -150,9 +162,7 @@ def read_translations(folder: Path, language: str) -> dict[tuple[str, str], Desc
     Raises:
         InputError: no index of the language; says which there are.
     """
-    # Apt writes the underscore of pt_BR so, since it parts names of files by underscores.
-    escaped = re.escape(language.replace("_", "%5f"))
-    files = index_files(folder, f"i18n_Translation-{escaped}")
+    files = _translation_files(folder, language)
     if not files:
         there = {
             match[1].replace("%5f", "_")
@@ -172,6 +182,12 @@ def read_translations(folder: Path, language: str) -> dict[tuple[str, str], Desc
                 key = fields.get("Package", ""), fields.get("Description-md5", "")
                 descriptions.setdefault(key, _description(text))
     return descriptions
+
+
+def _translation_files(folder: Path, language: str) -> list[Path]:
+    # Apt writes the underscore of pt_BR so, since it parts names of files by underscores.
+    escaped = re.escape(language.replace("_", "%5f"))
+    return index_files(folder, f"i18n_Translation-{escaped}")
 
 
 def read_app_categories(folder: Path) -> dict[str, tuple[str, ...]]:

@@ -8,11 +8,12 @@ ones would tell the document of relevance 2.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
-from ltr_jax.datasets.collection import Collection, Texts, Topics
+from ltr_jax.datasets.collection import RELEVANCES, Collection, Texts, Topics
+from ltr_jax.datasets.draws import SPLITS
 from retrieval_jax.errors import InputError
 from retrieval_jax.text_files import integer, read_json_lines, read_table, require_file
 
@@ -49,8 +50,8 @@ def read_debian_folder(folder: Path, language: str, seed: int = 0) -> Collection
     queries = _texts(folder, QUERY_LANGUAGE, ("query_masked",), articles, "q_meta", counts)
     english = _texts(folder, QUERY_LANGUAGE, ("short", "long"), articles, "d_meta", counts)
     documents = _texts(folder, language, ("short", "long"), articles, "d_meta", counts)
-    qrels = _qrels(folder, language, counts)
-    splits = _splits(folder, language, qrels, articles, seed, counts)
+    qrels = _qrels(folder, queries, documents, counts)
+    splits = _splits(folder, documents, qrels, articles, seed, counts)
     used = {query for topics in splits.values() for query in topics.query_ids}
     return Collection(
         name=f"debian {QUERY_LANGUAGE}-{language}",
@@ -69,8 +70,13 @@ def _file(folder: Path, name: str) -> Path:
 
 def _articles(folder: Path, counts: Counter[str]) -> dict[str, dict[str, str]]:
     path = _file(folder, "docs.tsv.xz")
-    columns = ("id", "split", "q_meta", "d_meta")
-    articles = {row["id"]: row for _, row in read_table(path, columns, counts)}
+    articles: dict[str, dict[str, str]] = {}
+    for number, row in read_table(path, ("id", "split", "q_meta", "d_meta"), counts):
+        where = f"{path}, line {number}"
+        _check_new(f"{where}: package", row["id"], articles)
+        if row["split"] not in SPLITS:
+            raise InputError(f"{where}: no split {row['split']!r}.", _REMEDY)
+        articles[row["id"]] = row
     counts["packages"] = len(articles)
     return articles
 
@@ -84,16 +90,20 @@ def _texts(
     counts: Counter[str],
 ) -> Texts:
     path = _file(folder, f"text_{language}.tsv.xz")
-    ids, texts = [], []
+    texts: dict[str, str] = {}
     for number, row in read_table(path, ("id", *fields), counts):
+        where = f"{path}, line {number}"
         if row["id"] not in articles:
-            raise InputError(
-                f"{path}, line {number}: no package {row['id']!r} in docs.tsv.xz.", _REMEDY
-            )
-        ids.append(row["id"])
-        texts.append("\n".join(row[field] for field in fields))
-    names = tuple(tuple(filter(None, articles[i][categories].split(","))) for i in ids)
-    return Texts(language, tuple(ids), tuple(texts), names)
+            raise InputError(f"{where}: no package {row['id']!r} in docs.tsv.xz.", _REMEDY)
+        _check_new(f"{where}: package", row["id"], texts)
+        texts[row["id"]] = "\n".join(row[field] for field in fields)
+    names = tuple(tuple(filter(None, articles[i][categories].split(","))) for i in texts)
+    return Texts(language, tuple(texts), tuple(texts.values()), names)
+
+
+def _check_new(what: str, name: str, seen: Container[str]) -> None:
+    if name in seen:
+        raise InputError(f"{what} {name!r} occurs twice.", "Remove one of the lines.")
 
 
 def _subset(texts: Texts, kept: set[str]) -> Texts:
@@ -106,39 +116,47 @@ def _subset(texts: Texts, kept: set[str]) -> Texts:
     )
 
 
-def _qrels(folder: Path, language: str, counts: Counter[str]) -> dict[str, dict[str, int]]:
-    path = _file(folder, f"qrels_{QUERY_LANGUAGE}-{language}.tsv.xz")
+def _qrels(
+    folder: Path, queries: Texts, documents: Texts, counts: Counter[str]
+) -> dict[str, dict[str, int]]:
+    path = _file(folder, f"qrels_{QUERY_LANGUAGE}-{documents.language}.tsv.xz")
     qrels: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for number, row in read_table(path, ("qid", "docid", "rel"), counts):
-        if row["docid"] in qrels[row["qid"]]:
-            raise InputError(
-                f"{path}, line {number}: document {row['docid']!r} occurs twice for query "
-                f"{row['qid']!r}.",
-                "Remove one of the lines.",
-            )
-        qrels[row["qid"]][row["docid"]] = integer(row, "rel", path, number)
+        where, query, document = f"{path}, line {number}", row["qid"], row["docid"]
+        _check_new(f"{where}: for query {query!r} the document", document, qrels[query])
+        if query not in queries.index or document not in documents.index:
+            raise InputError(f"{where}: no query {query!r}, or no document {document!r}.", _REMEDY)
+        relevance = integer(row, "rel", path, number)
+        if relevance not in RELEVANCES:
+            raise InputError(f"{where}: rel is {relevance}, neither 1 nor 2.", "Mend the line.")
+        qrels[query][document] = relevance
     return dict(qrels)
 
 
 def _splits(
     folder: Path,
-    language: str,
+    documents: Texts,
     qrels: Mapping[str, Mapping[str, int]],
     articles: Mapping[str, Mapping[str, str]],
     seed: int,
     counts: Counter[str],
 ) -> dict[str, Topics]:
-    path = _file(folder, f"cand_{QUERY_LANGUAGE}-{language}.jsonl.xz")
+    path = _file(folder, f"cand_{QUERY_LANGUAGE}-{documents.language}.jsonl.xz")
     irrelevant: dict[str, dict[str, tuple[str, ...]]] = {"dev": {}, "test": {}}
     for number, row in read_json_lines(path, counts):
-        query, documents = _candidates(row, path, number)
-        if row.get("split") not in irrelevant or query not in qrels:
+        where = f"{path}, line {number}"
+        query, drawn = _candidates(row, where)
+        split = row.get("split")
+        if split not in irrelevant or query not in qrels or articles[query]["split"] != split:
             raise InputError(
-                f"{path}, line {number}: split {row.get('split')!r}, query {query!r}: the split is "
-                "neither dev nor test, or the query is not judged.",
+                f"{where}: split {split!r}, query {query!r}: no judged query of dev or test.",
                 _REMEDY,
             )
-        irrelevant[row["split"]][query] = documents
+        _check_new(f"{where}: query", query, irrelevant[split])
+        unknown = next((name for name in drawn if name not in documents.index), None)
+        if unknown is not None:
+            raise InputError(f"{where}: no document {unknown!r}.", _REMEDY)
+        irrelevant[split][query] = drawn
     train = tuple(query for query in qrels if articles[query]["split"] == "train")
     counts["dev and test queries without a link, left out"] = (
         len(qrels) - len(train) - sum(map(len, irrelevant.values()))
@@ -150,10 +168,10 @@ def _splits(
     return {"train": Topics(train, {query: qrels[query] for query in train}, {}, seed), **ranked}
 
 
-def _candidates(row: Mapping[str, Any], path: Path, number: int) -> tuple[str, tuple[str, ...]]:
+def _candidates(row: Mapping[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
     documents = row.get("irr")
     if not isinstance(row.get("qid"), int) or not isinstance(documents, list):
-        raise InputError(f"{path}, line {number}: no `qid` with a list `irr`.", _REMEDY)
+        raise InputError(f"{where}: no `qid` with a list `irr`.", _REMEDY)
     return str(row["qid"]), tuple(map(str, documents))
 
 

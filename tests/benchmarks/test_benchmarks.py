@@ -119,7 +119,7 @@ def test_sides_that_compute_something_else_are_refused():
 
 def test_more_threads_than_cores_are_refused():
     with pytest.raises(InputError, match="1000 threads"):
-        measure.compare("toy", toy_comparison, {}, measure.Options(threads=1000))
+        measure.limit_threads(1000)
 
 
 def allocate(mebibytes):

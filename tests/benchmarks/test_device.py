@@ -1,5 +1,6 @@
 """The blocked loss beside the plain one, and the script for accelerators, at toy sizes."""
 
+import importlib.util
 import json
 import os
 
@@ -15,15 +16,25 @@ from tests.bert_folders import tiny_config
 OPTIONS = measure.Options(repeats=1, threads=len(os.sched_getaffinity(0)))
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_all_ways_to_the_loss_agree_and_tiles_take_less_memory():
     command = blocked_loss.Command(OPTIONS, pairs=96, large=2048, dim=8, block_size=32)
     record = measure.compare("blocked_loss", blocked_loss.prepare, command, OPTIONS)
-    assert list(record["sides"]) == ["ours", "ours_rows", "plain"]
+    assert list(record["sides"]) == ["ours", "ours_rows", "plain", "torch"]
     large = record["temporaries_mib"]["2048"]
     assert large["ours"] < large["plain"] / 10
     wrong = {"ours": np.array([1.0]), "plain": np.array([1.1])}
     with pytest.raises(measure.DisagreementError, match="ours and plain differ"):
         blocked_loss.prepare(command).check(wrong)
+
+
+def test_tiles_of_all_sizes_agree_and_the_fastest_is_named():
+    command = blocked_loss.Command(OPTIONS, pairs=96, large=96, dim=8, tiles=(32, 48))
+    record = measure.compare("blocked_loss", blocked_loss.prepare, command, OPTIONS)
+    assert list(record["sides"]) == ["tile_32", "tile_48"]
+    assert record["settings"]["tiles"] == [32, 48]
+    rates = {"tile_32": {"items_per_second": 1.0}, "tile_48": {"items_per_second": 2.0}}
+    assert blocked_loss.fastest_tile({"sides": rates}).endswith("--contrast.block-size 48")
 
 
 @pytest.mark.long

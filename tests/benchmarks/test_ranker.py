@@ -11,7 +11,7 @@ from ltr_jax.config import SamplingConfig
 from ltr_jax.data import InstanceSource, Sampler
 from tests.ltr_jax.toy_collection import toy_collection
 
-OPTIONS = measure.Options(repeats=1, threads=min(2, len(os.sched_getaffinity(0))))
+OPTIONS = measure.Options(repeats=1, threads=len(os.sched_getaffinity(0)))
 COLLECTION = toy_collection()
 COMMAND = ranker.Command(
     OPTIONS, queries=8, batches=2, filters=6, layers=3, hidden=10, max_words=12

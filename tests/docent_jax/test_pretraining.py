@@ -163,6 +163,24 @@ def test_the_table_starts_as_told(encoder_folder, tmp_path, monkeypatch, init):
         np.testing.assert_array_equal(table[8:], 0.0)
 
 
+@pytest.mark.long
+def test_an_entity_may_have_one_sentence(encoder_folder, tmp_path):
+    corpus = toy_corpus()
+    first = int(corpus.bounds[3])
+    kept = np.delete(np.arange(len(corpus.sentences)), range(first + 1, int(corpus.bounds[4])))
+    corpus = dataclasses.replace(
+        corpus,
+        sentences=tuple(corpus.sentences[row] for row in kept),
+        sentence_entities=corpus.sentence_entities[kept],
+    )
+    assert np.bincount(corpus.sentence_entities).tolist() == [8, 8, 8, 1, 8, 8, 8, 8]
+    config = toy_config(encoder_folder, steps=2, evaluate_every=2, checkpoint_every=2)
+    run, trained = pretrain(config, corpus, tmp_path / "run")
+    assert trained.step == 2
+    vector = docent_jax.load(run.path).entity_vectors[3]
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+
+
 def test_texts_longer_than_the_position_table_are_refused(encoder_folder, tmp_path):
     config = toy_config(encoder_folder)
     config = dataclasses.replace(config, data=DataConfig(max_length=65))

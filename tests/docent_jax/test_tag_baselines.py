@@ -110,6 +110,23 @@ def test_glove_words_with_spaces_and_repeated_words(tmp_path):
     np.testing.assert_array_equal(read.vectors, [[1, 2], [3, 4]])
 
 
+def test_the_largest_file_of_a_zip_is_read_and_other_bytes_do_no_harm(tmp_path):
+    with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
+        archive.writestr("glove.1d.txt", "a 1\n")
+        archive.writestr("glove.2d.txt", b"caf\xff 1 2\na 3 4\n")
+    read = read_word_vectors(tmp_path / "glove.zip")
+    assert read.words == ("caf\ufffd", "a")
+    np.testing.assert_array_equal(read.vectors, [[1, 2], [3, 4]])
+    whole = (tmp_path / "glove.zip").read_bytes()
+    (tmp_path / "glove.zip").write_bytes(whole.replace(b"a 3 4", b"a 3 5"))
+    with pytest.raises(InputError, match=r"glove.zip is damaged"):
+        read_word_vectors(tmp_path / "glove.zip")
+    with zipfile.ZipFile(tmp_path / "glove.zip", "w"):
+        pass
+    with pytest.raises(InputError, match=r"glove.zip is empty"):
+        read_word_vectors(tmp_path / "glove.zip")
+
+
 @pytest.mark.parametrize("line", ["b 1", "b 1 x", "b 1 nan"])
 def test_malformed_word_vectors_are_refused_with_their_line(tmp_path, line):
     (tmp_path / "glove.txt").write_text(f"a 1 2\n{line}\n", encoding="utf-8")

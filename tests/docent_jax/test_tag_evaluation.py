@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from docent_jax.datasets.tags import TagVotes
 from docent_jax.tag_evaluation import (
+    TagSplit,
     counts,
     human_measures,
+    limit_films,
     limit_tags,
     measure,
     measure_split,
@@ -59,6 +61,8 @@ def test_measures_are_scikit_learns_also_with_ties(seed, levels, threshold):
         labels[films], scores[films]
     )
     assert result.values["MAP"] == pytest.approx(expected_map)
+    assert np.isnan(result.film_precisions).tolist() == (~films).tolist()
+    assert np.nanmean(result.film_precisions) == pytest.approx(expected_map)
     expected_auc = sklearn.metrics.roc_auc_score(labels.ravel(), scores.ravel())
     assert result.values["AUC"] == pytest.approx(expected_auc)
     assert result.ndcg.shape == result.precision.shape == (9,)
@@ -259,3 +263,26 @@ def test_too_little_data_is_refused():
         small_protocol(np.eye(4, dtype=int), names[:4], tag_votes.tags[:4])
     with pytest.raises(InputError, match="shape"):
         small_protocol(tag_votes.votes(300), names[:9], tag_votes.tags)
+
+
+def test_fewer_films_lie_inside_more_and_training_films_stay():
+    films, tags = np.arange(40, dtype=np.int32), np.arange(3, dtype=np.int32)
+    split = TagSplit("closed", films[:10], films[10:25], films[25:], tags, tags, tags)
+    assert limit_films(split, None) == split
+    fewer, fewest = limit_films(split, 8), limit_films(split, 4)
+    assert np.array_equal(fewer.train_films, split.train_films)
+    for part, low in (("dev_films", 10), ("test_films", 25)):
+        some, least = getattr(fewer, part), getattr(fewest, part)
+        assert len(some) == 8 and np.all(np.diff(some) > 0) and some.min() >= low
+        assert set(least) < set(some) and some.dtype == np.int32
+    assert limit_films(split, 99).dev_films.tolist() == split.dev_films.tolist()
+
+
+def test_precisions_of_films_are_meant_over_the_truths_that_have_a_positive():
+    films = np.arange(3, dtype=np.int32)
+    tags = np.arange(2, dtype=np.int32)
+    split = TagSplit("closed", films, films, films, tags, tags, tags)
+    truth = np.array([[[1, 0], [1, 0], [0, 0]], [[0, 1], [0, 0], [0, 0]]])
+    scores = np.tile([1.0, 0.0], (3, 1))
+    precisions = measure_split(split, "test", scores, truth, 0).film_precisions
+    np.testing.assert_array_equal(precisions, [(1 + 1 / 2) / 2, 1, np.nan])

@@ -18,6 +18,7 @@ from retrieval_jax.logs import read_metrics
 from retrieval_jax.runs import create_run
 from retrieval_jax.training import train
 from tests.end_to_end.process_worker import CONFIG, SlowTask
+from tests.end_to_end.unreadable_worker import HANG
 
 HEARTBEAT = 10
 
@@ -28,8 +29,11 @@ def free_port():
         return server.getsockname()[1]
 
 
-def start(folder, seconds=0.0):
-    """Starts two processes of one device each on a run folder."""
+def start(folder, seconds=0.0, unreadable=None):
+    """Starts two processes of one device each on a run folder.
+
+    With `unreadable`, process 1 cannot read the states of those steps.
+    """
     env = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     env |= {
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
@@ -39,6 +43,8 @@ def start(folder, seconds=0.0):
     join = ["--coordinator", f"127.0.0.1:{free_port()}", "--processes", "2"]
     join += ["--heartbeat", str(HEARTBEAT), "--start", "120"]
     worker = ["tests.end_to_end.process_worker", str(folder), str(seconds)]
+    if unreadable is not None:
+        worker = ["tests.end_to_end.unreadable_worker", *worker[1:], unreadable]
     return [
         subprocess.Popen(
             [sys.executable, "-m", "retrieval_jax.distributed", *join, "--process", rank, *worker],
@@ -183,3 +189,41 @@ def test_told_to_stop_killed_and_left_half_saved_they_end_bit_identical(begun, f
     assert {n: a.tobytes() for n, a in ours[0].items()} == {
         n: a.tobytes() for n, a in theirs[0].items()
     }
+
+
+@pytest.mark.long
+def test_a_state_that_one_process_cannot_read_is_taken_up_by_none(begun):
+    folder, whole = begun
+    run = folder / "older"
+    shutil.copytree(folder / "begun", run)
+    codes, said = end(start(run, unreadable="10"))
+    assert codes == [0, 0], said
+    for _, err in said:
+        assert "checkpoint 10 in" in err
+        assert "process 1 of 2: OSError: [Errno 5] Input/output error" in err
+    assert (run / "damaged" / "10").is_dir()
+    check_close(run, whole, folder / "whole")
+
+
+@pytest.mark.long
+def test_where_one_process_can_read_no_state_both_end_alike(begun):
+    folder, _ = begun
+    run = folder / "unreadable"
+    shutil.copytree(folder / "begun", run)
+    codes, said = end(start(run, unreadable="5,10"))
+    assert codes == [2, 2], said
+    for _, err in said:
+        assert "the newest (checkpoints/10): process 1 of 2: OSError: [Errno 5]" in err
+        assert "Traceback" not in err
+    assert not (run / "damaged").exists()
+
+
+@pytest.mark.long
+def test_a_process_that_hangs_in_reading_ends_both_in_bounded_time(begun):
+    folder, _ = begun
+    run = folder / "hanging"
+    shutil.copytree(folder / "begun", run)
+    codes, said = end(start(run, unreadable=HANG))  # within its timeout
+    assert codes[0] == 1, said
+    assert codes[1] != 0, said
+    assert "process 0 of 2 waited 10 s in vain for the others" in said[0][1]

@@ -45,7 +45,8 @@ def test_overlaps_and_runs(
     run(monkeypatch, "--folder", folder, "--results", results)
     record = json.loads(results.read_text())
     assert record["data"].startswith("NTCIR-12 formula browsing, 4 topics, 3 formulas (2 in")
-    assert record["tangent_cft"] is None
+    assert record["tangent_cft"] is None and record["seeds"] == []
+    assert {"hardware", "wall_s", "peak_mib"} <= set(record["provenance"])
     dice = record["systems"][baselines.EDGE_DICE]
     # A query equal to A:1 ranks it first, one equal to the others last.
     for topics, wanted in (("all", 0.5), ("odd", 0.5), ("even", 0.5)):

@@ -1,41 +1,150 @@
-"""The sweep: its cells, its means and its picture."""
+"""The heat maps: cells of the sweep, means, tests over topics, the picture, and the whole."""
 
+import dataclasses
+import json
+import os
+import sys
+
+import numpy as np
 import pytest
 
-from experiments.gcl.heatmap import Command, cell_config, draw, means
+from experiments.gcl import heatmap
+from experiments.gcl.baselines import evaluate_all
+from experiments.gcl.heatmap import Command, draw, grid, means, significance
+from experiments.gcl.train import Command as Train
+from gcl_jax.config import PRESETS
+from gcl_jax.datasets.ntcir12 import JudgedFormulas
+from gcl_jax.evaluation import rank
+from retrieval_jax.config import parse_command_line
+from retrieval_jax.rankings import write_ranking
+from tests.gcl_jax.toy_graphs import random_formulas
 
 COMMAND = Command(
-    augmentations=("rename", "none"), batch_sizes=(256, 512), layouts=("slt",), seeds=2
+    augmentations=("rename", "substitute_variables", "none"),
+    batch_sizes=(256, 1024),
+    layouts=("slt",),
+    seeds=2,
 )
+TOPICS = 8
+POOL = random_formulas(4, 1)
+QRELS = {f"q-{i}": {"f0": 4, "f1": 0, "f2": 1, "f3": 0} for i in range(1, TOPICS + 1)}
+JUDGED = JudgedFormulas(
+    POOL,
+    np.ones(4, bool),
+    dataclasses.replace(POOL.subset([0] * TOPICS), ids=tuple(QRELS)),
+    QRELS,
+    {},
+)
+GOOD, BAD = [4.0, 2.0, 3.0, 1.0], [1.0, 3.0, 2.0, 4.0]
 
 
-def cell(augmentation: str, batch_size: int, seed: int) -> dict:
-    value = 0.5 + 0.1 * seed + (batch_size == 512) * 0.2
-    measures = {"partial": value, "full": value / 2}
-    return {
-        "layout": "slt",
-        "augmentation": augmentation,
-        "batch_size": batch_size,
-        "seed": seed,
-        "bpref": dict.fromkeys(("all", "odd", "even"), measures),
-    }
+def ranking(good_topics):
+    """All relevant formulas first in so many topics, last in the rest."""
+    return rank(JUDGED, np.array([GOOD] * good_topics + [BAD] * (TOPICS - good_topics)))
 
 
-def test_batches_of_all_sizes_see_as_many_formulas() -> None:
-    steps = [
-        cell_config(COMMAND, "slt", size, "rename", 1).training.steps * size for size in (256, 1024)
-    ]
-    assert steps[0] == pytest.approx(steps[1], rel=0.02)
-    config = cell_config(COMMAND, "opt", 256, "rename", 1)
-    assert (config.model.layout, config.augmentation.methods) == ("opt", ("rename",))
-    assert config.training.seed == 1
+def cells(good_topics):
+    """A cell of two equal seeds for each augmentation and batch size -> topics that are right."""
+    found = {}
+    for (augmentation, size), good in good_topics.items():
+        runs = [evaluate_all(JUDGED, ranking(good))] * 2
+        found.setdefault(augmentation, {})[size] = runs
+    return {"slt": found}
 
 
-def test_means_over_seeds_and_their_picture(tmp_path) -> None:
-    cells = [cell(a, b, s) for a in ("rename", "none") for b in (256, 512) for s in (0, 1)]
-    of_cells = means(COMMAND, cells)
-    found = of_cells["slt"]["rename"]["512"]["all"]
-    assert found["partial"] == pytest.approx({"mean": 0.75, "sd": 0.005**0.5})
-    assert found["full"]["mean"] == pytest.approx(0.375)
+def config_of(cell, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["train", *cell.words])
+    commands = {name: Train(config) for name, config in PRESETS.items()}
+    return parse_command_line(commands, "train", "").config
+
+
+def test_batches_of_all_sizes_see_as_many_formulas(monkeypatch):
+    sweep_cells = grid(COMMAND).cells()
+    assert len(sweep_cells) == 2 * 2 * 3
+    assert [cell.seed for cell in sweep_cells] == [0] * 6 + [1] * 6
+    small, large = (config_of(sweep_cells[i], monkeypatch) for i in (6, 9))
+    assert (small.training.batch_size, large.training.batch_size) == (256, 1024)
+    seen = [of.training.steps * of.training.batch_size for of in (small, large)]
+    assert seen[0] == pytest.approx(seen[1], rel=0.02)
+    assert (small.model.layout, small.augmentation.methods) == ("slt", ("rename",))
+    # One evaluation and one checkpoint, both at the end.
+    ends = (small.training.evaluate_every, small.training.checkpoint_every, small.training.keep)
+    assert ends == (small.training.steps, small.training.steps, 1)
+    assert (small.training.seed, small.data.formulas) == (1, 20_000)
+
+
+def test_means_over_seeds_and_their_picture(tmp_path):
+    names, sizes = COMMAND.augmentations, ("256", "1024")
+    of_cells = means(cells({(name, size): 4 for name in names for size in sizes}))
+    found = of_cells["slt"]["rename"]["1024"]["all"]
+    assert (found["full"]["mean"], found["full"]["sd"]) == (0.5, 0.0)
+    low, high = found["full"]["interval_95"]
+    assert 0 <= low < 0.5 < high <= 1
     draw(of_cells["slt"], COMMAND, "slt", tmp_path / "map.png")
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_substitution_is_tested_against_all_others_at_each_size_and_at_the_best():
+    good = {
+        ("substitute_variables", "256"): 8,
+        ("substitute_variables", "1024"): 4,
+        ("substitute_typed", "256"): 0,  # neither tested nor tested against
+        ("substitute_typed", "1024"): 0,
+        ("none", "256"): 0,
+        ("none", "1024"): 4,
+    }
+    rows = [row for row in significance(cells(good)) if row["measure"] == "full"]
+    assert {(row["layout"], row["topics"]) for row in rows} == {("slt", "all")}
+    ours = [row for row in rows if row["at"] != "batch sizes"]
+    assert [(row["at"], row["second"], row["difference"]) for row in ours] == [
+        ("256", "none, batch 256", 1.0),
+        ("1024", "none, batch 1024", 0.0),
+        ("best", "none, batch 1024", 0.5),
+    ]
+    assert {row["first"].split(",")[0] for row in ours} == {"substitute_variables"}
+    assert ours[0]["p_holm"] == pytest.approx(2 / 2**TOPICS)
+    ends = {row["first"]: row for row in rows if row["at"] == "batch sizes"}
+    row = ends["none, batch 1024"]
+    assert (row["second"], row["difference"]) == ("none, batch 256", 0.5)
+    assert ends["substitute_variables, batch 1024"]["difference"] == -0.5
+    # Of three tests the smallest p-value counts three times.
+    assert row["p_holm"] == pytest.approx(3 * row["p"])
+
+
+TRAIN = """
+import json, pathlib, shutil, sys
+words = sys.argv[1:]
+run = pathlib.Path(words[words.index("--run") + 1])
+run.mkdir()
+kind = words[words.index("--augmentation.methods") + 1]
+shutil.copy(pathlib.Path(__file__).with_name(f"{kind}.trec"), run / "ranking.trec")
+(run / "results.json").write_text(json.dumps({"bpref": {"all": {"all": {"full": 0.5}}}}))
+(run / "provenance.json").write_text(json.dumps({"data_fingerprint": "abc"}))
+"""
+
+
+def test_the_command_sweeps_and_writes_a_record(tmp_path, monkeypatch, capsys):
+    (tmp_path / "toy_training.py").write_text(TRAIN)
+    write_ranking(tmp_path / "none.trec", ranking(2), "x")
+    write_ranking(tmp_path / "substitute_variables.trec", ranking(6), "x")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(heatmap, "TRAINING", "toy_training")
+    monkeypatch.setattr(heatmap.Sources, "judged", lambda self: JUDGED)
+    monkeypatch.setattr(heatmap.Sources, "chosen_formulas", lambda self, data: None)
+    output = tmp_path / "out"
+    words = ["--output", output, "--results", tmp_path / "kept.json", "--seeds", 1, "--workers", 2]
+    words += ["--batch-sizes", 256, "--layouts", "opt", "--augmentations"]
+    words += ["none", "substitute_variables"]
+    monkeypatch.setattr(sys, "argv", ["heatmap", *map(str, words)])
+    heatmap.main()
+    heatmap.main()  # reads what is there
+    record = json.loads((tmp_path / "kept.json").read_text())
+    assert record["means"]["opt"]["substitute_variables"]["256"]["all"]["full"]["mean"] == 0.75
+    assert record["configs"]["grid"]["batch_sizes"] == [256]
+    assert record["configs"]["preset"]["model"]["encoder"] == "gin"
+    assert (record["seeds"], record["budget"]["timed"]) == ([0], 2)
+    assert record["provenance"]["data_fingerprint"] == "abc"
+    assert {row["at"] for row in record["significance"]} == {"256", "best"}
+    assert (output / "heatmap_opt.png").is_file()
+    assert "Variable Substitution" in capsys.readouterr().out

@@ -92,6 +92,13 @@ def test_fusion_takes_the_weight_that_is_best_on_dev():
     assert weight < 0.5
 
 
+def test_scores_are_added_as_they_are():
+    # Hardly apart in the second ranking: normalised, it would decide.
+    first, second = {"q": {"x": 5.0, "y": 1.0}}, {"q": {"x": 0.0, "y": 0.5}}
+    total = comparison.sum_scores([first, second], [0.4, 0.6])
+    assert total["q"] == pytest.approx({"x": 2.0, "y": 0.7})
+
+
 def evaluation(*values):
     rows = {f"q{i}": {MEASURE: value} for i, value in enumerate(values)}
     return Evaluation(rows, {MEASURE: float(np.mean(values))})

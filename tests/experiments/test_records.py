@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import sys
 import time
-import types
 
 import pytest
 
@@ -58,16 +56,6 @@ def test_a_record_holds_what_it_was_made_with():
     assert paths["configs"] == {"A": {"x": ["b", 1], "y": "k=v"}}
     several = records.make_record("toy", "", {"A": Config(), "B": Config(())}, (), "", {})
     assert several["configs"] == {"A": {"layers": [1, 2]}, "B": {"layers": []}}
-
-
-def test_the_most_memory_is_that_of_the_process_or_as_the_system_counts_it(monkeypatch):
-    monkeypatch.setattr(records, "_read_proc", lambda name: "VmPeak:\t  9 kB\nVmHWM:\t  2560 kB\n")
-    made = records.provenance("")
-    assert (made["peak_mib"], made["wall_s"]) == (2.5, None)
-    usage = types.SimpleNamespace(ru_maxrss=3 * 2**20)
-    monkeypatch.setattr(records, "_read_proc", lambda name: "")
-    monkeypatch.setattr(records.resource, "getrusage", lambda who: usage)
-    assert records.provenance("")["peak_mib"] == (3.0 if sys.platform == "darwin" else 3072.0)
 
 
 def test_files_are_written_whole_and_read_back(tmp_path):

@@ -83,6 +83,7 @@ def test_a_benchmark_has_a_row_for_each_peer(tmp_path):
     record = {
         "benchmark": "encode",
         "settings": {"encoder": "MiniLM", "texts": 500},
+        "threads": 2,
         "sides": {
             "ours": {"items_per_second": 1234.5, "peak_mib": 100},
             "torch": {"items_per_second": 617.2, "peak_mib": 90, "ratio": 2.0},
@@ -91,13 +92,41 @@ def test_a_benchmark_has_a_row_for_each_peer(tmp_path):
         "compile_s": 1.23,
     }
     rows = [
-        "| encode: texts 500 | torch | 1,234 | 617 | 2.00 | 100 / 90 | 1.2 |",
-        "| encode: texts 500 | loop | 1,234 | 400 | 3.09 | 100 / 300 | 1.2 |",
+        "| encode: texts 500 | torch | 1,234 | 617 | 2.00 | 2 | 100 / 90 | 1.2 |",
+        "| encode: texts 500 | loop | 1,234 | 400 | 3.09 | 2 | 100 / 300 | 1.2 |",
     ]
     assert benchmark_table([record]).splitlines()[2:] == rows
     (tmp_path / "encode.json").write_text(json.dumps(record))
     filled = fill("<!-- benchmarks -->\nold\n<!-- end -->\n", benchmarks=tmp_path)
     assert filled.splitlines()[3:] == [*rows, "<!-- end -->"]
+
+
+def test_the_search_page_stands_below_the_benchmarks():
+    answers = {"requests": 9_210, "p50": 156.5, "p99": 540.9}
+    load = {
+        "benchmark": "serve_load",
+        "settings": {"clients": 50, "seconds": 60.0},
+        "requests_per_second": 307.2,
+        "errors": {"500": 2, "ReadTimeout": 1},
+        "latency_ms": {"entities": answers},
+    }
+    fuzz = {
+        "benchmark": "serve_fuzz",
+        "settings": {"requests": 10_000},
+        "statuses": {"422": 6_409, "200": 3_591},
+        "growth_mib": 1.5,
+    }
+    assert benchmark_table([load, fuzz]).splitlines()[3:] == [
+        "The search page's server, asked by 50 clients at once for 60 s: 307 answers a second,"
+        " 3 errors",
+        "",
+        "| asked for | answers | p50, ms | p99, ms |",
+        "|---|---|---|---|",
+        "| entities | 9,210 | 156 | 541 |",
+        "",
+        "The same server, sent 10,000 requests of nonsense: 3,591 answered 200, 6,409 answered 422;"
+        " its memory grew by 1.5 MiB",
+    ]
 
 
 def test_conversion_of_formulas_by_rows_layouts_and_coverage():

@@ -14,7 +14,8 @@ def record(mean=0.5, sd=0.0, command="python -m experiments.toy --x 1 --results 
         "experiment": "toy",
         "config": {"rate": 3},
         "seeds": [int(100 * mean)],
-        "rows": [{"seconds": mean}],
+        "rows": [{"seconds": mean, "items_per_second": mean, "load_average": mean}],
+        "budget": {"cpu_hours": mean},
         "systems": {"a": {"RR": {"mean": mean, "sd": sd}}},
         "provenance": {"command": command, "data_fingerprint": "abc", "wall_s": mean},
     }
@@ -26,9 +27,13 @@ def test_results_go_elsewhere_and_words_are_added(tmp_path):
         *("-m", "experiments.toy", "--x", "1", "--runs", "r"),
         *("--results", str(tmp_path / "new.json")),
     ]
-    sweep = record(command="python -m experiments.sweep --output o -- --preset small")
+    benchmark = record(command="python -m benchmarks.toy --results=old.json --x 1")
+    words = reproduce.recorded_command(benchmark, tmp_path, [])
+    assert words[1:] == ["-m", "benchmarks.toy", "--x", "1", "--results", str(tmp_path)]
+    sweep = record(command="python -m experiments.sweep --output o -- --preset small -- --results")
     words = reproduce.recorded_command(sweep, tmp_path, [])
-    assert words[3:] == ["--output", "o", "--results", str(tmp_path), "--", "--preset", "small"]
+    behind = ("--", "--preset", "small", "--", "--results")  # another command's, as they are
+    assert words[3:] == ["--output", "o", "--results", str(tmp_path), *behind]
 
 
 @pytest.mark.parametrize("command", ["", "rm -rf x", "python -m os", "python x.py", "python -m"])

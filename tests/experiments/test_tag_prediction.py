@@ -24,6 +24,7 @@ from experiments.docent.tag_comparison import (
     with_rate,
 )
 from retrieval_jax.errors import InputError
+from retrieval_jax.runs import create_run
 from retrieval_jax.sharding import MeshConfig
 from retrieval_jax.training import Trained, TrainingConfig
 from tests.bert_folders import write_tiny_bert
@@ -79,22 +80,65 @@ def write_films(folder):
 
 def test_each_split_takes_the_settings_that_are_best_on_its_own_dev(monkeypatch, tmp_path):
     best = {"first": 1e-3, "second": 1e-2}
+    trained = []
+
+    class Task:
+        def __init__(self, split, rate):
+            self.split, self.rate = split, rate
+
+        def fingerprint(self):
+            return self.split.name
+
+        def scores(self, params, part):
+            return self.split.part(part, np.full(VOTES.shape, self.rate))
 
     class Run:
+        path = tmp_path
+
         def task(self, votes, split, tuning, dev_measures):
-            rate = tuning.training.optimizer.learning_rate
-            assert dev_measures(votes[split.dev_films].astype(float))["MAP"] == 1
-            return split.name, 1.0 if rate == best[split.name] else 0.5
+            assert dev_measures(VOTES[split.dev_films].astype(float))["MAP"] == 1
+            return Task(split, tuning.training.optimizer.learning_rate)
 
     def fine_tune(task, folder):
-        return {}, Trained({}, 1, 1, {"MAP": task[1]}, None)
+        folder.mkdir()
+        name = task.split.name
+        trained.append((name, task.rate, len(task.split.dev_films)))
+        return {}, Trained({}, 1, 1, {"MAP": 1.0 if task.rate == best[name] else 0.5}, None)
 
     monkeypatch.setattr(tag_comparison, "fine_tune", fine_tune)
     candidates = [with_rate(TagTuningConfig(), rate) for rate in best.values()]
-    system = FineTuned(Run(), tmp_path, VOTES, VOTES[None], 0, candidates)
+    system = FineTuned(Run(), tmp_path / "kept", VOTES, VOTES[None], 0, candidates, dev_films=1)
     for name, rate in best.items():
         split = dataclasses.replace(SPLIT, name=name)
         assert system.choose(split).training.optimizer.learning_rate == rate
+        scores = system(split)  # of all dev films, though one was looked at while training
+        np.testing.assert_array_equal(scores["dev"], np.full((2, 3), rate))
+        np.testing.assert_array_equal(scores["test"], np.full((2, 3), rate))
+    # Each setting of each split once, and nothing but its scores is kept.
+    assert sorted(trained) == [(name, rate, 1) for name in best for rate in best.values()]
+    kept = {path.name for path in (tmp_path / "kept").glob("*/*")}
+    assert kept == {"best.json", "dev.npy", "test.npy"}
+
+
+def test_runs_are_called_by_their_models(tmp_path):
+    kinds = {"one": "dual", "two": "hybrid", "three": "dual"}
+    for name, kind in kinds.items():
+        create_run(tmp_path / name, "docent_jax", Config(model=ModelConfig(kind=kind)), "data")
+    one, two, three = (tmp_path / name for name in kinds)
+    assert list(tag_prediction.named_configs([one, two])) == ["DocEnt-Dual", "DocEnt-Hybrid"]
+    named = tag_prediction.named_configs([one, two, three])
+    assert list(named) == [f"DocEnt-Dual ({one})", "DocEnt-Hybrid", f"DocEnt-Dual ({three})"]
+    with pytest.raises(InputError, match="names a folder twice"):
+        tag_prediction.named_configs([one, one])
+
+
+def test_fewer_films_in_every_part():
+    protocol = Protocol("small", (0,), (SPLIT,), SPLIT, 1)
+    assert tag_prediction.limited(protocol, None) == protocol
+    fewer = tag_prediction.limited(protocol, 1)
+    assert fewer.name == "small, at most 1 films of a part"
+    for split in (*fewer.closed, fewer.open):
+        assert [len(split.train_films), len(split.dev_films), len(split.test_films)] == [2, 1, 1]
 
 
 def test_a_threshold_without_a_positive_on_some_split_is_left_out(capsys):
@@ -130,7 +174,7 @@ def test_the_command_compares_a_run_with_the_baselines(tmp_path, monkeypatch, ca
     monkeypatch.setattr(tag_evaluation, "FILM_FOLDS", 3)
     tag_prediction.main()
     results = json.loads((tmp_path / "tags.json").read_text())
-    dual = str(run)
+    dual = "DocEnt-Dual"
     names = {"top tags", "TF-IDF", "BM25", "bag of words", "bag of sentences", "Human", dual}
     assert names < set(results["closed"])
     # Every film's reviews hold its tags and no other film's: the words find them.

@@ -10,7 +10,12 @@ from gcl_jax.config import PRESETS, Config, DataConfig, ModelConfig
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.embeddings import NodeEmbeddingConfig
 from gcl_jax.inference import distinct_ids, parse_all
-from gcl_jax.pretraining import choose_formulas, dev_set, model_vocabulary
+from gcl_jax.pretraining import (
+    choose_formulas,
+    dev_set,
+    fasttext_features,
+    model_vocabulary,
+)
 from gcl_jax.scoring import document_vectors, query_vectors, scores
 from retrieval_jax.config import from_dict, to_dict
 from retrieval_jax.errors import InputError
@@ -115,6 +120,26 @@ def test_every_setting_trains_loads_and_searches(tmp_path, model):
     np.testing.assert_allclose([row.score for row in found], expected, atol=1e-5)
     itself = next((row.score for row in found if row.id == "1"), None)
     assert itself is None or itself == pytest.approx(1, abs=1e-4)
+
+
+def test_fasttext_is_trained_once_for_a_run(tmp_path, monkeypatch):
+    pytest.importorskip("gensim", reason="needs gensim")
+    embeddings = NodeEmbeddingConfig(dim=4, epochs=1, buckets=100)
+    model = {"features": "fasttext", "encoder": "gin", "layout": "slt"}
+    config = dataclasses.replace(toy_config(**model), embeddings=embeddings)
+    formulas = parse_all(LATEX)
+    vocabulary = model_vocabulary(formulas, config)
+    first = fasttext_features(formulas, vocabulary, config, tmp_path / "kept")
+    assert first["slt"]["types"].shape == (len(vocabulary.types), 4)
+    assert first["slt"]["labels"].shape == (vocabulary.label_ids, 4)
+
+    def never(*_):
+        raise AssertionError("it was trained before")
+
+    monkeypatch.setattr("gcl_jax.embeddings.train_node_embeddings", never)
+    again = fasttext_features(formulas, vocabulary, config, tmp_path / "kept")
+    for name, table in first["slt"].items():
+        np.testing.assert_array_equal(again["slt"][name], table)
 
 
 def test_judgements_of_odd_topics_choose(tmp_path):

@@ -82,6 +82,19 @@ def test_batches_are_every_formula_once_an_epoch_with_little_padding():
     assert nodes / slots > 0.8  # of batches this small; see the budget's own test
 
 
+def test_each_process_packs_its_chunks_of_the_batch(monkeypatch):
+    task = task_of(with_chunks(4), lanes=4)
+    whole = next(task.batches(32, 0))
+    monkeypatch.setattr("jax.process_count", lambda: 2)
+    parts = []
+    for process in range(2):
+        monkeypatch.setattr("jax.process_index", lambda process=process: process)
+        parts.append(next(task.batches(32, 0)))
+    assert parts[0]["slt/graphs"].shape[0] == 4
+    for name, values in whole.items():
+        np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), values)
+
+
 def test_chunks_and_devices_compute_what_one_chunk_on_one_device_does():
     config = with_chunks(4, layout="slt")
     batch = next(task_of(config).batches(32, 0))

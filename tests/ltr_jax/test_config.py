@@ -29,6 +29,7 @@ def test_epochs_give_steps_evaluations_and_checkpoints():
         (lambda: ModelConfig(start="similarity", layers=1), "similarity, with interaction sum"),
         (lambda: ModelConfig(start="similarity", interaction="cosine"), "cosine and 2 layers"),
         (lambda: SamplingConfig(irrelevant=0), r"sampling\.irrelevant is 0"),
+        (lambda: SamplingConfig(chunk_queries=0), r"sampling\.chunk_queries is 0"),
         (lambda: SamplingConfig(partly_relevant=2, documents_per_query=3), "partly_relevant is 2"),
         (lambda: Config(epochs=0), "epochs is 0"),
         (lambda: Config(data=DataConfig(word_scale=0.0)), r"data\.word_scale is 0\.0"),

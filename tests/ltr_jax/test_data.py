@@ -109,13 +109,13 @@ def test_missing_irrelevant_documents_have_no_weight():
     np.testing.assert_array_equal(instances.weights[0, 0], [1, 1, 1, 0, 0])
 
 
-def test_queries_without_relevant_documents_are_left_out_and_counted():
+def test_queries_without_relevant_documents_are_left_out_and_reported(caplog):
     train = COLLECTION.splits["train"]
     qrels = dict(train.qrels) | {"q3": {}}
     topics = dataclasses.replace(train, qrels=qrels)
     collection = dataclasses.replace(COLLECTION, splits={"train": topics})
-    sampler = Sampler(collection, SAMPLING)
-    assert (len(sampler.queries), sampler.without_relevant) == (47, 1)
+    assert len(Sampler(collection, SAMPLING).queries) == 47
+    assert "1 queries of training have no relevant document" in caplog.text
     empty = dataclasses.replace(COLLECTION, splits={"train": Topics(("q0",), {}, {})})
     with pytest.raises(InputError, match="no query of training has a relevant document"):
         Sampler(empty, SAMPLING)

@@ -59,10 +59,13 @@ def test_the_loaded_ranker_has_the_measure_of_its_best_step(trained):
 def test_texts_without_words_or_categories_have_a_score(trained):
     ranker = ltr_jax.load(trained[0].path)
     documents = ["", "unknown words only", "dtopic1", "dtopic1"]
-    scores = ranker.score("qtopic1", documents, [], [[], ["no such category"], [], ["c1"]])
+    categories = [[], ["no such category"], [], ["c1"]]
+    scores = ranker.score("qtopic1", documents, ["c1"], categories)
     assert np.isfinite(scores).all()
     assert scores[0] == scores[1]
     assert scores[2] != scores[3]
+    unknown = ranker.score("qtopic1", documents, ["no such category"], categories)
+    assert unknown[2] == unknown[3]  # by words alone
     assert np.isfinite(ranker.score("", documents)).all()
 
 

@@ -9,11 +9,11 @@ import types
 import jax
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 
 from retrieval_jax.distributed import (
     DistributedConfig,
     StopAgreement,
-    all_agree,
     broadcast,
     is_main,
     local_copy,
@@ -66,8 +66,6 @@ def test_when_the_others_do_not_come_it_ends_with_a_message():
 def test_one_process_agrees_with_itself():
     assert is_main()
     assert broadcast({"a": [1, 0.5]}) == {"a": [1, 0.5]}
-    assert all_agree(True)
-    assert not all_agree(False)
     done = []
     on_main(lambda: done.append(1))
     assert main_first(lambda: 5) == 5
@@ -94,6 +92,18 @@ def test_a_local_copy_is_whole_and_on_one_device():
     copy = local_copy(shard_batch({"x": values}, mesh), mesh)["x"]
     np.testing.assert_array_equal(copy, values)
     assert copy.devices() == {jax.devices()[0]}
+
+
+def test_a_local_copy_of_what_is_whole_copies_nothing(caplog):
+    mesh = make_mesh(MeshConfig(data=4, model=2))
+    whole = jax.device_put(np.arange(16.0), NamedSharding(mesh, PartitionSpec()))
+    split = shard_batch({"x": np.arange(24.0)}, mesh)["x"]
+    local_copy({"whole": whole, "split": split}, mesh)
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        again = local_copy({"whole": whole, "split": split}, mesh)
+    assert not caplog.records  # nothing is compiled twice
+    first = whole.addressable_data(0)
+    assert again["whole"].unsafe_buffer_pointer() == first.unsafe_buffer_pointer()
 
 
 def test_batches_that_each_process_makes_whole_are_split_alike():

@@ -27,7 +27,7 @@ def test_vectors_come_in_input_order_from_calls_of_one_shape():
         np.add.at(vectors[:, 1], texts, 1)
         return vectors
 
-    vectors = encode(encode_batch, table_of(lengths), batch_pieces=512)
+    vectors = encode(encode_batch, table_of(lengths))
     np.testing.assert_array_equal(vectors, np.stack([np.arange(1, 301), lengths], axis=1))
     assert len(shapes) == 1
     assert shapes.pop()[0] == (8, 64)

@@ -62,6 +62,14 @@ def test_missing_and_irrelevant_queries_count_0_and_unjudged_ones_not_at_all():
     assert list(evaluation.per_query) == sorted(qrels)
 
 
+def test_a_query_may_have_no_judgement_at_all():
+    assert evaluate({"q": {}}, RANKING, ["RR", "nDCG", "Bpref"]).mean == {
+        "RR": 0.0,
+        "nDCG": 0.0,
+        "Bpref": 0.0,
+    }
+
+
 @pytest.mark.parametrize("gap", [0.0, 1e-12])
 def test_scores_equal_in_float32_tie_and_the_larger_id_wins(gap):
     ranking = {"q": {"a": 0.5 + gap, "b": 0.5, "é": 0.1 + gap, "z": 0.1}}

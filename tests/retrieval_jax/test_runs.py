@@ -46,7 +46,7 @@ def test_another_configuration_data_or_package_is_refused_with_the_difference(tm
 def test_what_does_not_change_the_result_may_change_on_resume(tmp_path):
     create_run(tmp_path, "toy", CONFIG, "abc")
     other = dataclasses.replace(
-        CONFIG, mesh=MeshConfig(data=2, model=4), profile=True, keep=5, tensorboard=True
+        CONFIG, mesh=MeshConfig(data=2, model=4), profile=True, keep=5, prefetch=0, tensorboard=True
     )
     create_run(tmp_path, "toy", other, "abc")
 

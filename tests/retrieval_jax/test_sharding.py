@@ -4,13 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from retrieval_jax.errors import InputError
 from retrieval_jax.sharding import (
     MeshConfig,
     check_divisible,
     make_mesh,
+    place_array,
     shard_batch,
     shardings,
 )
@@ -72,3 +73,16 @@ def test_batch_must_divide():
     check_divisible(16, make_mesh(MeshConfig()))
     with pytest.raises(InputError, match="multiple of 8"):
         check_divisible(12, make_mesh(MeshConfig()))
+
+
+@pytest.mark.parametrize("spec", [PartitionSpec(), PartitionSpec("data"), PartitionSpec("model")])
+def test_a_host_array_is_placed_in_parts_that_are_the_devices_own(spec):
+    sharding = NamedSharding(make_mesh(MeshConfig(data=4, model=2)), spec)
+    value = np.arange(64.0).reshape(8, 8)
+    placed = place_array(value, jax.ShapeDtypeStruct((8, 8), np.float32, sharding=sharding))
+    assert placed.dtype == np.float32
+    assert placed.sharding == sharding
+    pointers = {part.data.unsafe_buffer_pointer() for part in placed.addressable_shards}
+    assert len(pointers) == 8
+    value[:] = 0.0
+    np.testing.assert_array_equal(placed, np.arange(64.0).reshape(8, 8))

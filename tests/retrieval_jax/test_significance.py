@@ -41,6 +41,17 @@ def test_equal_systems_do_not_differ():
     assert paired_randomisation([0.5, 0.25], [0.5, 0.25]) == 1.0
 
 
+def test_queries_of_equal_values_change_nothing():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 10, (2, 9))
+    a[:2] = b[:2]
+    kept = paired_randomisation(a[2:], b[2:])
+    assert paired_randomisation(a, b) == kept
+    means = [np.mean(np.array(s) * (a - b)) for s in itertools.product((1, -1), repeat=9)]
+    assert kept == pytest.approx(np.mean(np.abs(means) >= abs(np.mean(a - b)) - 1e-12))
+    assert paired_randomisation([1, 2, 3], [1, 2, 2]) == 1.0
+
+
 def test_smallest_random_p_value():
     assert paired_randomisation(np.ones(40), np.zeros(40), resamples=999) == 2 / 1000
 

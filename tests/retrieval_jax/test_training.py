@@ -10,20 +10,15 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-from retrieval_jax import optimizers, training
+from retrieval_jax import training
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.errors import InputError
 from retrieval_jax.logs import read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
+from retrieval_jax.pipeline import iterate
 from retrieval_jax.runs import create_run
 from retrieval_jax.sharding import MeshConfig, make_mesh
-from retrieval_jax.train_step import (
-    check_memory,
-    create_state,
-    make_train_step,
-    memory_estimate,
-    state_shapes,
-)
+from retrieval_jax.train_step import check_memory
 from retrieval_jax.training import TrainingConfig, TrainingDivergedError, train
 from tests.retrieval_jax.toy import INPUTS, ToyTask
 
@@ -147,34 +142,6 @@ def test_eight_devices_train_like_one(mesh, rules):
     assert len(kernel.sharding.device_set) == 8
 
 
-def test_parameters_and_moments_are_placed_by_the_rules():
-    task = ToyTask()
-    task.rules = (("kernel", PartitionSpec(None, "model")),)
-    mesh = make_mesh(MeshConfig(data=2, model=4))
-    optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
-    state = create_state(task, optimizer, 0, state_shapes(task, optimizer, 0, mesh))
-    placed = [
-        leaf.sharding.spec
-        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
-        if "kernel" in jax.tree_util.keystr(path)
-    ]
-    assert placed == [PartitionSpec(None, "model")] * 3  # parameter and two moments
-
-
-def test_warm_start_replaces_only_its_own_paths_and_is_not_overwritten():
-    kernel = np.eye(8, dtype=np.float32)
-    task = ToyTask(warm_start={"dense": {"kernel": kernel}})
-    mesh = make_mesh(CONFIG.mesh)
-    optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
-    state = create_state(task, optimizer, 0, state_shapes(task, optimizer, 0, mesh))
-    np.testing.assert_array_equal(state.params["dense"]["kernel"], np.eye(8))
-    np.testing.assert_array_equal(
-        state.params["table"]["embedding"], ToyTask().init(jax.random.key(0))["table"]["embedding"]
-    )
-    train(task, CONFIG, show_progress=False)
-    np.testing.assert_array_equal(kernel, np.eye(8))
-
-
 def test_warm_start_of_another_shape_is_refused():
     task = ToyTask(warm_start={"dense": {"kernel": np.eye(4)}})
     with pytest.raises(InputError, match="dense/kernel"):
@@ -253,6 +220,8 @@ def test_an_early_stop_logs_its_last_interval(tmp_path):
 def test_counts_below_one_are_refused(name):
     with pytest.raises(InputError, match=f"training.{name} is 0"):
         TrainingConfig(**{name: 0})
+    with pytest.raises(InputError, match=r"training\.prefetch is -1"):
+        TrainingConfig(prefetch=-1)
 
 
 def test_a_run_of_eight_devices_goes_on_with_two(tmp_path, monkeypatch):
@@ -310,32 +279,6 @@ def test_every_input_is_seen_once_an_epoch():
     np.testing.assert_array_equal(np.sort(ids), np.arange(len(INPUTS)))
 
 
-@pytest.mark.parametrize("parts", [2, 4])
-def test_accumulated_gradients_equal_those_of_the_whole_batch(parts):
-    task = ToyTask(dropout=0.0)
-    mesh = make_mesh(CONFIG.mesh)
-    optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
-    shapes = state_shapes(task, optimizer, 0, mesh)
-    step = make_train_step(task, optimizer, CONFIG.optimizer, shapes, mesh)
-    batch = next(task.batches(16, 0))
-
-    def after_one_step(count):
-        halves = [
-            {name: np.split(value, count)[part] for name, value in batch.items()}
-            for part in range(count)
-        ]
-        state = create_state(task, optimizer, 0, shapes)
-        state, metrics = step(state, [training.shard_batch(half, mesh) for half in halves])
-        (loss, count), (norm, _) = metrics["loss"], metrics["grad_norm"]
-        return state.params, loss / count, norm
-
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6),
-        after_one_step(parts),
-        after_one_step(1),
-    )
-
-
 def test_accumulation_resumes_bit_identically(tmp_path, monkeypatch):
     config = dataclasses.replace(CONFIG, accumulate=4)
     whole = train(ToyTask(), config, run_folder(tmp_path / "a", config), show_progress=False)
@@ -355,22 +298,6 @@ def test_accumulation_is_refused_where_it_would_change_the_loss():
         train(task, config, show_progress=False)
     with pytest.raises(InputError, match="no 3 equal parts"):
         train(ToyTask(), dataclasses.replace(CONFIG, accumulate=3), show_progress=False)
-
-
-def test_memory_estimate_counts_each_part_per_device():
-    task = ToyTask(dropout=0.0)
-    task.rules = (("kernel", PartitionSpec(None, "model")),)
-    mesh = make_mesh(MeshConfig(data=4, model=2))
-    optimizer = optimizers.make_optimizer(CONFIG.optimizer, 10)
-    shapes = state_shapes(task, optimizer, 0, mesh)
-    batch = training.shard_batch(next(task.batches(16, 0)), mesh)
-    estimate = memory_estimate(task, shapes, batch, mesh)
-    kernel, bias, table = 8 * 8 * 4, 8 * 4, 50 * 8 * 4
-    assert estimate["parameters"] == estimate["gradients"] == kernel / 2 + bias + table
-    counters = estimate["optimizer"] - 2 * estimate["parameters"]
-    assert 0 < counters <= 64  # Adam's and the schedule's step numbers
-    assert estimate["batch"] == 16 * (8 + 1) * 4 / 4
-    assert 16 * 50 * 4 / 4 <= estimate["saved for backward"] < 16 * 50 * 4 * 6 / 4  # the logits
 
 
 def test_what_cannot_fit_a_device_is_refused_before_anything_is_compiled(monkeypatch):
@@ -400,3 +327,44 @@ def test_step_keys_differ_so_dropout_differs():
     key = jax.random.key(0)
     losses = {float(task.loss(params, batch, jax.random.fold_in(key, i), True)[0]) for i in (0, 1)}
     assert len(losses) == 2
+
+
+def test_what_is_prefetched_but_not_yet_used_is_used_after_a_resume(tmp_path, monkeypatch):
+    config = dataclasses.replace(CONFIG, accumulate=2)
+    whole = train(ToyTask(), config, show_progress=False)
+    far, none = (dataclasses.replace(config, prefetch=count) for count in (5, 0))
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 2 * 9)
+        train(ToyTask(), far, run_folder(tmp_path, far), show_progress=False)
+    position = tmp_path / "checkpoints" / "6" / "iterator" / "process_0-of-1.json"
+    assert json.loads(position.read_text()) == {"next_index": 2 * 6}
+    resumed = train(ToyTask(), none, run_folder(tmp_path, none), show_progress=False)
+    assert same(whole.params, resumed.params)
+
+
+class Breaking(ToyTask):
+    """The data have some batches, of which number 8 cannot be read."""
+
+    def __init__(self, length):
+        super().__init__()
+        self.length = length
+
+    def batches(self, batch_size, seed):
+        readable = list(itertools.islice(super().batches(batch_size, seed), 8))
+
+        def make_batch(index):
+            if index == 8:
+                raise OSError("row 8 is gone")
+            return readable[index]
+
+        return iterate(range(self.length), make_batch)
+
+
+def test_all_batches_before_a_broken_one_or_the_end_are_used(tmp_path):
+    with pytest.raises(OSError, match="row 8 is gone"):
+        train(Breaking(9), CONFIG, run_folder(tmp_path / "broken"), show_progress=False)
+    with pytest.raises(InputError, match="came to an end"):
+        train(Breaking(8), CONFIG, run_folder(tmp_path / "ended"), show_progress=False)
+    train(ToyTask(), CONFIG, run_folder(tmp_path / "whole"), show_progress=False)
+    whole = [entry for entry in logged(tmp_path / "whole") if entry["step"] <= 8]
+    assert logged(tmp_path / "broken") == logged(tmp_path / "ended") == whole

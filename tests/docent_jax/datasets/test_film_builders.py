@@ -165,8 +165,9 @@ def test_the_configuration_names_the_folder(
     monkeypatch.setenv("RETRIEVAL_DATA", str(folder.parent))
     assert load_documents(by_variable, tmp_path / "data").fingerprint == corpus.fingerprint
     monkeypatch.delenv("RETRIEVAL_DATA")
-    with pytest.raises(InputError, match=r"no folder to read(.|\n)*RETRIEVAL_DATA"):
-        load_documents(by_variable, tmp_path / "data")
+    # Without a folder of the user's the prepared data's own is looked into, and what it needs said.
+    with pytest.raises(InputError, match=r"data/sources/amazon_movielens holds no reviews_Movies"):
+        load_documents(DataConfig(source="amazon_movielens"), tmp_path / "data")
     with pytest.raises(InputError, match="no films and no tags"):
         load_films(DataConfig(), tmp_path / "data")
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -223,7 +224,9 @@ def test_amazon_lines_of_every_kind(amazon: dict[str, Path]) -> None:
     assert source.counts["reviews without text"] == 1
 
 
-def test_reviews_before_the_damage_are_kept(amazon: dict[str, Path]) -> None:
+def test_reviews_before_the_damage_are_kept(
+    amazon: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
     path = write_amazon(amazon["reviews"], [("B1", f"{i * i} reviews") for i in range(5000)])
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] + bytes(100) + whole[len(whole) // 2 + 100 :])
@@ -232,6 +235,8 @@ def test_reviews_before_the_damage_are_kept(amazon: dict[str, Path]) -> None:
     assert 1000 < len(texts) < 4900
     assert texts[:1000] == [f"{i * i} reviews" for i in range(1000)]
     assert source.counts["damaged places in compressed files"] == 1
+    (offset,) = re.findall(r"reviews.json.gz is damaged at byte (\d+)", caplog.text)
+    assert len(whole) // 2 <= int(offset) < len(whole)
 
 
 def test_a_file_without_reviews_is_named(amazon: dict[str, Path]) -> None:

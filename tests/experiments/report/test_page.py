@@ -2,84 +2,23 @@
 
 import html.parser
 import json
+import shlex
 import sys
 
 import pytest
 
 from experiments.report import __main__ as command_line
 from experiments.report.blocks import Figure, Notes, Table, to_html, to_markdown
-from experiments.report.claims import CLAIMS, verdict_table
 from experiments.report.figures import heat_maps, line_figure, result_figures, tag_figures
 from experiments.report.page import page
 from experiments.report.published import published_blocks, read_papers
 from experiments.report.readme import fill
 from experiments.report.tables import result_blocks
-from experiments.report.verdicts import outcome_of
+from experiments.report.unrun import RESULTS_FILES, unrun_table
+from retrieval_jax.errors import InputError
+from tests.docs.command_lines import check
+from tests.experiments.report.toy_records import LTR, PROVENANCE, RANKING, SWEEP, heat_map_record
 from tests.experiments.test_figures import TAGS
-
-PROVENANCE = {
-    "command": "python -m experiments.x",
-    "data_fingerprint": "0123456789abcdef0123",
-    "git_revision": "abc",
-    "versions": {"jax": "1"},
-    "hardware": "2 cores of X, 8 GiB",
-    "wall_s": 3600.0,
-    "peak_mib": 512.0,
-}
-
-
-def test_row(first, second, measure, difference, p, interval=(0.0, 1.0)):
-    return {
-        "first": first,
-        "second": second,
-        "measure": measure,
-        "difference": difference,
-        "interval_95": list(interval),
-        "p_holm": p,
-    }
-
-
-test_row.__test__ = False  # pyright: ignore[reportFunctionMemberAccess]
-
-
-def cell(mean, sd=0.0):
-    return {"mean": mean, "sd": sd}
-
-
-def heat_map_record(best="substitute_variables"):
-    def of(base):
-        both = {"partial": cell(base, 0.002), "full": cell(base / 2, 0.012)}
-        return {size: {"all": both} for size in ("256", "1024")}
-
-    names = ("substitute_variables", "node_drop")
-    layout = {name: of(0.75 if name == best else 0.5) for name in names}
-    return {"experiment": "gcl heat map", "seeds": 3, "means": {"slt": layout}}
-
-
-LTR = {
-    "experiment": "ltr debian_clir",
-    "data": "debian",
-    "split": "test",
-    "seeds": [0, 1],
-    "provenance": PROVENANCE,
-    "systems": {"text": {"test": {"en-de 40": cell(0.5, 0.01), "en-de 1000": cell(0.4)}}},
-    "significance": [
-        test_row("text+meta", "text", "en-de 40", 0.01, 0.01),
-        test_row("text+meta", "text", "en-de 1000", 0.03, 0.2),
-    ],
-}
-RANKING = {
-    "experiment": "docent zero-shot ranking",
-    "data": "films <i>, 3 queries",
-    "seeds": [0],
-    "provenance": PROVENANCE,
-    "systems": {"BM25 (Lucene)": {"test": {"RR": cell(0.5)}}, "<b>": {"test": {"RR": cell(0.75)}}},
-    "significance": [
-        test_row("DocEnt-Dual", "BM25 (Lucene)", "RR", 0.25, 0.01),
-        test_row("DocEnt-Dual + BM25", "BM25 (Lucene)", "RR", -0.25, 0.01),
-        test_row("DocEnt-Dual", "DocEnt-Hybrid", "RR", -0.125, 0.001),
-    ],
-}
 
 
 class Outline(html.parser.HTMLParser):
@@ -148,14 +87,57 @@ def test_many_tests_become_a_table_with_stars():
     assert table.rows == [["text+meta - text", "+0.010 *", "+0.030"]]
 
 
-def test_sweeps_have_a_row_a_combination():
-    row = {"choices": {"size": "4"}, "cells": {"done": 2}, "measures": {"dev RR": cell(0.5, 0.1)}}
-    waiting = {"choices": {"size": "5"}, "cells": {"waiting": 2}, "measures": {}}
-    sweep = {"experiment": "sweep x", "about": "Sizes.", "axes": ["size"], "rows": [row, waiting]}
-    about, table = result_blocks(sweep)
+def test_sweeps_have_a_row_a_combination_and_their_budget():
+    about, table, spent = result_blocks(SWEEP)
     assert about == "Sizes."
-    assert table.header == ["size", "seeds", "dev RR"]
-    assert table.rows == [["4", "2", "0.500 ± 0.100"], ["5", "0", ""]]
+    assert table.header == ["size", "seeds", "dev RR", "loss", "seconds a cell"]
+    assert table.rows == [["4", "2", "0.500 ± 0.100", "-1.000", "62"], ["5", "0", "", "", ""]]
+    assert spent == (
+        "Budget: 2 cells took 0.03 CPU hours, 0.02 by the clock if one after the other, and at"
+        " most 2,048 MiB each."
+    )
+    partly = SWEEP | {"budget": SWEEP["budget"] | {"timed": 1}}
+    assert result_blocks(partly)[-1].startswith("Budget: 1 timed ones of 2 cells took 0.03")
+    (figure,) = result_figures(SWEEP)
+    assert figure.numbers.rows == [["4", "0.500 ± 0.100"]]
+    assert result_figures(SWEEP | {"rows": SWEEP["rows"][1:]}) == []
+
+
+def test_ablations_have_a_row_each_and_those_that_were_not_run_their_command():
+    name = RESULTS_FILES[0]
+    (paper,) = (paper for paper in read_papers() if paper.id == "docent")
+    run = SWEEP | {"provenance": PROVENANCE, "seeds": [0, 1]}
+    text = page({name: run}, {})
+    outline(text)
+    section = text[text.index(f'<h2 id="{paper.id}">') : text.index('<h2 id="gcl">')]
+    assert f"<code>{name}</code>" in section and "0.500 ± 0.100" in section
+    assert 'id="more"' not in text
+    for file in RESULTS_FILES:
+        command = f"--results experiments/results/{file}.json"
+        assert (command in text) == (file != name)
+    (row,) = unrun_table(["ablation_ltr_features"]).rows
+    assert row[:4] == ["ltr_features", "Words, categories, or both.", "9", ""]
+
+
+def test_a_page_may_name_an_ablation_before_it_is_run(tmp_path):
+    block = "<!-- results: ablation_gcl_rate -->\n<!-- end -->\n"
+    filled = fill(block, tmp_path)
+    assert "`python -m experiments.sweep --ablation gcl_rate" in filled
+    (tmp_path / "ablation_gcl_rate.json").write_text(json.dumps(SWEEP))
+    assert "| 4 | 2 | 0.500 ± 0.100 | -1.000 | 62 |" in fill(filled, tmp_path)
+    with pytest.raises(InputError, match="no results file"):
+        fill(block.replace("gcl_rate", "gcl_rates"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(c for paper in read_papers() for table in paper.tables for c in table.not_run.values()),
+        *(row[-1].strip("`") for row in unrun_table(RESULTS_FILES).rows),
+    ],
+)
+def test_a_command_that_was_not_run_is_one(command, monkeypatch):
+    check(shlex.split(command), monkeypatch)
 
 
 def test_figures_hold_their_numbers():
@@ -171,91 +153,6 @@ def test_figures_hold_their_numbers():
     curves = tag_figures(TAGS)
     assert [figure.numbers.header[0] for figure in curves] == ["k", "k", "training tags"]
     assert line_figure({"a": ([1], [2.0])}, ("x", "y"), "t").numbers.header == ["x", "1"]
-
-
-def verdicts(paper, records):
-    return {row[0]: row for row in verdict_table(paper, records).rows}
-
-
-def test_cells_are_summed_up():
-    assert outcome_of([]) == "not measured"
-    assert outcome_of([True, True]) == "holds"
-    assert outcome_of([True, False]) == "holds partly"
-    assert outcome_of([False]) == "does not hold here"
-
-
-def test_verdicts_of_rankings_follow_their_tests():
-    rows = verdicts("docent", {"docent_imdb_movielens": RANKING})
-    lucene = next(row for claim, row in rows.items() if "Lucene" in claim)
-    assert lucene[2:] == [
-        "holds",
-        "films, DocEnt-Dual: RR +0.250 (p = 0.0100)",
-        "paired randomisation, Holm",
-        "films <i>, 3 queries",
-    ]
-    hybrid = next(row for claim, row in rows.items() if claim.startswith("Hybrid"))
-    assert hybrid[2:4] == ["holds", "films, DocEnt-Hybrid: RR +0.125 (p = 0.0010)"]
-    gains = [row[2] for row in verdicts("ltr", {"ltr_debian_clir": LTR}).values()]
-    assert gains == ["holds partly", "holds", "not measured", "not measured"]
-
-
-@pytest.mark.parametrize(
-    ("best", "outcome"), [("substitute_variables", "holds"), ("node_drop", "does not hold here")]
-)
-def test_verdicts_of_heat_maps(best, outcome):
-    slt, partial, opt, batches, stable = (
-        row[2] for row in verdicts("gcl", {"gcl_heatmap": heat_map_record(best)}).values()
-    )
-    assert (slt, partial, opt, batches) == (outcome, outcome, "not measured", "holds")
-    assert stable == "holds partly"
-
-
-def test_maps_of_one_seed_size_or_augmentation_are_not_overrated():
-    record = heat_map_record() | {"seeds": [0]}
-    slt, _, _, batches, stable = verdicts("gcl", {"gcl_heatmap": record}).values()
-    assert slt[2] == "holds" and stable[2] == "not measured"
-    assert slt[3] == (
-        "best of batch 256, 1024: substitute_variables 0.375 ± 0.012, node_drop 0.250 ± 0.012;"
-        " 1 seed, no test"
-    )
-    assert batches[3].endswith("+0.000 to +0.000; 1 seed, no test")
-    for of in record["means"]["slt"].values():
-        del of["256"]
-    record["means"]["opt"] = record["means"]["slt"]
-    outcomes = [row[2] for row in verdicts("gcl", {"gcl_heatmap": record}).values()]
-    assert outcomes == ["holds", "holds", *["not measured"] * 3]
-    record["means"]["slt"] = {"rename": record["means"]["slt"]["node_drop"]}
-    slt = next(iter(verdicts("gcl", {"gcl_heatmap": record}).values()))
-    assert slt[2] == "not measured"
-
-
-def tag_record():
-    kinds = {"a|b": {"model": {"kind": "hybrid"}}, "dual": {"model": {"kind": "dual"}}}
-    record = json.loads(json.dumps(TAGS)) | {"configs": kinds, "seeds": [0]}
-    record["closed"]["TagGenome"] = record["closed"]["dual"] = record["closed"]["TF-IDF"]
-    return record
-
-
-def test_verdicts_of_tags():
-    rows = list(verdicts("docent", {"docent_tags": tag_record()}).values())
-    genome, few = rows[-2:]
-    assert genome[2:4] == ["holds", "a|b: MAP 0.500 ± 0.125; TagGenome: MAP 0.250; 1 seed, no test"]
-    numbers = "a|b: AUC 0.375 with 100 tags, 0.750 with all; 1 seed, no test"
-    assert few[2:4] == ["does not hold here", numbers]
-
-
-def test_the_readme_may_hold_the_verdicts(tmp_path):
-    (tmp_path / "docent_imdb_movielens.json").write_text(json.dumps(RANKING))
-    lines = fill("<!-- verdicts -->\nold\n<!-- end -->\n", tmp_path).splitlines()
-    assert len(lines) == len(CLAIMS) + 4 and lines[-1] == "<!-- end -->"
-    assert lines[3].startswith("| DocEnt | Zero-shot, DocEnt ranks entities better")
-    assert lines[3].endswith("| holds | films, DocEnt-Dual: RR +0.250 (p = 0.0100) |")
-
-
-def test_without_results_nothing_is_measured():
-    for claim in CLAIMS:
-        assert claim.judge({}).outcome == "not measured"
-        assert claim.sentence.endswith(".") and claim.place
 
 
 def test_the_command_writes_the_page(tmp_path, monkeypatch):

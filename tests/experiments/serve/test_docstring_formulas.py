@@ -52,6 +52,11 @@ def test_equal_formulas_are_one_with_all_their_sources():
     assert only.about == "Summary of g."
 
 
+def test_a_summary_that_ends_in_a_formula_ends_in_a_full_stop_alone():
+    (only,) = gather([PublicObject(("pkg.f",), "Elementwise division: :math:`a/b`.")])
+    assert only.about == "Elementwise division."
+
+
 def test_a_collection_without_a_formula_is_refused(tmp_path):
     objects = [PublicObject(("pkg.f",), r"Summary. :math:`\frac{` and :math:`x`")]
     with pytest.raises(InputError, match="no formula"):

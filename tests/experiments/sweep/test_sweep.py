@@ -1,13 +1,12 @@
 """Sweeps: cells, claims, workers, launchers, on an experiment that takes no time."""
 
 import contextlib
+import dataclasses
 import importlib
 import json
 import os
-import signal
 import sys
 import threading
-import time
 import types
 
 import pytest
@@ -16,8 +15,20 @@ from experiments.launch import Slurm
 from experiments.sweep import __main__ as command_line
 from experiments.sweep import claims, launchers, status
 from experiments.sweep.ablations import ABLATIONS
-from experiments.sweep.cells import CELL, DONE, FAILED, LOG, Sweep, flatten, measured, state
+from experiments.sweep.cells import (
+    CELL,
+    DONE,
+    FAILED,
+    LOG,
+    SPENT,
+    Sweep,
+    chosen,
+    flatten,
+    numbers_of_run,
+    state,
+)
 from experiments.sweep.launchers import CommandFile, LocalProcesses
+from experiments.sweep.running import run_sweep
 from experiments.sweep.worker import BUSY, run_cell
 from retrieval_jax.errors import InputError
 
@@ -36,7 +47,8 @@ if size == 9 and len((run / "calls").read_text()) == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 if size == 15 and len((run / "calls").read_text()) == 1:
     raise SystemExit(143)
-(run / "results.json").write_text(json.dumps({"test": {"RR": size + seed / 10, "name": "x"}}))
+results = {"test": {"RR": size + seed / 10, "name": "x"}, "loss": 0.5}
+(run / "results.json").write_text(json.dumps(results))
 (run / "provenance.json").write_text(json.dumps({"data_fingerprint": "abc"}))
 """
 
@@ -77,60 +89,28 @@ def test_cells_are_all_combinations_and_their_names_differ_with_the_command():
         Sweep("m", {}, (1, 1)).cells()
 
 
-def test_a_claim_has_one_living_owner(tmp_path):
-    with claims.take(tmp_path) as claim:
-        assert claims.take(tmp_path) is None
-        assert claims.is_claimed(tmp_path)
-        # Without a sign of life it is stale, and another takes it; the first one notes its loss.
-        old = time.time() - 2 * claims.STALE_S
-        os.utime(tmp_path / claims.CLAIM, (old, old))
-        assert not claims.is_claimed(tmp_path)
-        with claims.take(tmp_path):
-            claim.check()
-            assert claim.lost
-        assert not claims.is_claimed(tmp_path)
-    assert claims.take(tmp_path, heartbeat_s=100).check() is None
+def test_time_of_stopped_attempts_is_counted(toy):
+    sweep, output = toy
+    (cell,) = prepared(sweep(15), output)
+    before = {"seconds": 100.0, "cpu_seconds": 50.0}
+    (cell.folder(output) / SPENT).write_text(json.dumps(before))
+    assert run_cell(cell, output) == 143
+    assert run_cell(cell, output) == 0
+    done = json.loads((cell.folder(output) / DONE).read_text())
+    assert 100 <= done["seconds"] < 110 and 50 <= done["cpu_seconds"] < 60
+    spent = status.budget([cell], output)
+    assert spent["timed"] == 1
+    assert spent["wall_hours"] == pytest.approx(done["seconds"] / 3600, abs=1e-3)
 
 
-def test_who_has_lost_a_claim_is_told_to_stop_but_not_by_a_bad_disk(tmp_path, monkeypatch):
-    told = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: told.set())
-    try:
-        with claims.take(tmp_path, heartbeat_s=0.01) as claim:
-
-            def unreadable(folder):
-                raise PermissionError
-
-            with monkeypatch.context() as patch:
-                patch.setattr(claims, "_owner", unreadable)
-                time.sleep(0.05)
-                assert claims.is_claimed(tmp_path)
-            assert not claim.lost and not told.is_set()
-            (tmp_path / claims.CLAIM).write_text("{}")
-            assert told.wait(5) and claim.lost
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def test_the_claim_of_a_killed_process_is_none(tmp_path):
-    with claims.take(tmp_path):
-        owner = json.loads((tmp_path / claims.CLAIM).read_text())
-    owner["pid"] = 2**22 - 7  # beyond the default of the largest process number
-    (tmp_path / claims.CLAIM).write_text(json.dumps(owner))
-    assert not claims.is_claimed(tmp_path)
-    (tmp_path / claims.CLAIM).write_text(json.dumps(owner | {"host": "another"}))
-    assert claims.is_claimed(tmp_path)
-
-
-def test_a_heartbeat_keeps_a_claim_fresh(tmp_path):
-    with claims.take(tmp_path, heartbeat_s=0.01):
-        old = time.time() - 2 * claims.STALE_S
-        os.utime(tmp_path / claims.CLAIM, (old, old))
-        for _ in range(200):
-            if claims.is_claimed(tmp_path):
-                break
-            time.sleep(0.01)
-        assert claims.is_claimed(tmp_path)
+def test_other_measures_are_those_of_cells_that_are_done(toy):
+    sweep, output = toy
+    grid = sweep(3, seeds=(0, 1))
+    assert run_sweep("toy", grid, output, LocalProcesses(2)) == []
+    (row,) = status.rows_of(grid, output)
+    assert row.measures == {"test.RR": [3.0, 3.1]}
+    (row,) = status.rows_of(dataclasses.replace(grid, measures=("loss",)), output)
+    assert row.measures == {"loss": [0.5, 0.5]}
 
 
 def test_a_worker_runs_a_cell_once(toy):
@@ -140,9 +120,10 @@ def test_a_worker_runs_a_cell_once(toy):
     assert state(folder) == "waiting"
     with claims.take(folder):
         assert run_cell(cell, output) == BUSY
-    assert run_cell(cell, output, ("test.*",)) == run_cell(cell, output) == 0
+    assert run_cell(cell, output) == run_cell(cell, output) == 0
     done = json.loads((folder / DONE).read_text())
-    assert done["measures"] == {"test.RR": 3.0}
+    assert done["numbers"] == {"test.RR": 3.0, "loss": 0.5}
+    assert done["seconds"] >= 0 and done["cpu_seconds"] >= 0 and done["peak_mib"] > 10
     assert done["attempts"] == 1
     assert (folder / "run" / "calls").read_text() == "x"
     assert (folder / LOG).read_text() == f"$ {cell.command(output)}\nsize 3\n"
@@ -159,8 +140,11 @@ def test_a_failed_cell_is_noted_and_run_again(toy):
     (line,) = status.failures([cell], output)
     assert line.startswith(f"failed: {cell.name} (status 1, 1 attempts)") and line.endswith(LOG)
     assert run_cell(cell, output) == 0
-    assert json.loads((folder / DONE).read_text())["attempts"] == 2
+    done = json.loads((folder / DONE).read_text())
+    assert done["attempts"] == 2
     assert not list(folder.glob("failed*"))
+    spent = json.loads((folder / SPENT).read_text())
+    assert spent == {name: done[name] for name in ("seconds", "cpu_seconds")}
 
 
 def test_a_failed_cell_that_is_run_again_and_stopped_is_interrupted(toy):
@@ -188,7 +172,7 @@ def test_two_launchers_share_a_folder_and_lose_nothing(toy):
     codes = []
 
     def launch():
-        codes.append(command_line.run_sweep("toy", grid, output, LocalProcesses(2)))
+        codes.append(run_sweep("toy", grid, output, LocalProcesses(2)))
 
     threads = [threading.Thread(target=launch) for _ in range(2)]
     for thread in threads:
@@ -196,7 +180,7 @@ def test_two_launchers_share_a_folder_and_lose_nothing(toy):
     for thread in threads:
         thread.join()
     # The killed ones have failed, unless the other launcher has run them again by now.
-    left = command_line.run_sweep("toy", grid, output, LocalProcesses(2))
+    left = run_sweep("toy", grid, output, LocalProcesses(2))
     assert left == []
     for cell in grid.cells():
         calls = (cell.folder(output) / "run" / "calls").read_text()
@@ -205,12 +189,14 @@ def test_two_launchers_share_a_folder_and_lose_nothing(toy):
     assert [row["measures"]["test.RR"]["mean"] for row in record["rows"]] == [1.05, 2.05, 9.05]
     assert record["rows"][0]["measures"]["test.RR"]["seeds"] == 2
     assert record["provenance"]["data_fingerprint"] == "abc"
-    assert status.progress_table("toy", status.rows_of(grid.cells(), output)).row_count == 3
+    spent = record["budget"]
+    assert (spent["cells"], spent["timed"]) == (6, 6) and spent["peak_mib"] > 10
+    assert status.progress_table("toy", status.rows_of(grid, output)).row_count == 3
 
 
 def test_a_killed_worker_is_listed(toy):
     sweep, output = toy
-    (cell,) = left = command_line.run_sweep("toy", sweep(9), output, LocalProcesses())
+    (cell,) = left = run_sweep("toy", sweep(9), output, LocalProcesses())
     assert state(cell.folder(output)) == "failed" and len(left) == 1
     assert "status -9" in status.failures(left, output)[0]
 
@@ -244,16 +230,15 @@ def test_the_command_line_lists_runs_and_reports(toy, monkeypatch, capsys):
 
 def test_wrong_sweeps_are_refused(tmp_path):
     command = command_line.Command(tmp_path)
-    replaced = command_line.dataclasses.replace
     with pytest.raises(InputError, match="no experiment"):
         command_line.sweep_of(command, ())
     with pytest.raises(InputError, match="no ablation 'x'"):
-        command_line.sweep_of(replaced(command, ablation="x"), ())
+        command_line.sweep_of(dataclasses.replace(command, ablation="x"), ())
     with pytest.raises(InputError, match="no field with values"):
-        command_line.sweep_of(replaced(command, module="m", fields=("a=1,",)), ())
+        command_line.sweep_of(dataclasses.replace(command, module="m", fields=("a=1,",)), ())
     for fields in (("a=1", "a=2"), ("a=1,1",)):
         with pytest.raises(InputError, match="is given twice"):
-            command_line.sweep_of(replaced(command, module="m", fields=fields), ())
+            command_line.sweep_of(dataclasses.replace(command, module="m", fields=fields), ())
 
 
 def test_commands_of_any_launcher_are_quoted(tmp_path):
@@ -271,7 +256,11 @@ def test_measures_of_a_run(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     lines = [{"step": s, "kind": "dev", "RR": v} for s, v in ((1, 0.25), (2, 0.75), (3, 0.5))]
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert measured(tmp_path, ()) == {"dev RR": 0.75}
+    (tmp_path / "results.json").write_text(json.dumps({"AP": {"all": 0.5, "odd": 0.25}}))
+    numbers = numbers_of_run(tmp_path)
+    assert numbers == {"dev RR": 0.75, "AP.all": 0.5, "AP.odd": 0.25}
+    assert chosen(numbers, ()) == {"dev RR": 0.75}
+    assert chosen(numbers, ("AP.o*", "*")) == {"dev RR": 0.75, "AP.odd": 0.25, "AP.all": 0.5}
 
 
 def test_an_array_of_slurm_runs_the_workers(monkeypatch, tmp_path, capsys):

@@ -257,18 +257,38 @@ def test_apt_unpacks_its_indexes(folder) -> None:
     assert read_packages(folder) == before
 
 
-def test_fetching(tmp_path, monkeypatch) -> None:
-    commands = []
+@pytest.fixture
+def apt_get(monkeypatch):
+    """Stands in for apt-get: its commands, and what it says and returns."""
 
-    def run(command, **_):
-        commands.append(command)
-        return subprocess.CompletedProcess(command, 100, "", "E: no network")
+    def stand_in(said, returned):
+        commands = []
 
-    monkeypatch.setattr(subprocess, "run", run)
-    with pytest.raises(InputError, match="no network"):
-        fetch_lists(tmp_path / "lists", ["de", "ja"])
+        def run(command, **_):
+            commands.append(command)
+            return subprocess.CompletedProcess(command, returned, "", said)
+
+        monkeypatch.setattr(subprocess, "run", run)
+        return commands
+
+    return stand_in
+
+
+def test_fetching(folder, apt_get, caplog) -> None:
+    commands = apt_get("E: no such repository", 100)
+    fetch_lists(folder, ["de"])  # what was asked for is there
+    assert "E: no such repository" in caplog.text
     assert commands[0][:2] == ["apt-get", "update"]
-    assert "Acquire::Languages=en,de,ja,none" in commands[0]
-    assert f"Dir::State::lists={tmp_path}/lists" in commands[0]
+    assert "Acquire::Languages=en,de,none" in commands[0]
+    assert f"Dir::State::lists={folder}" in commands[0]
     with pytest.raises(InputError, match="is no language"):
-        fetch_lists(tmp_path, ["de; x"])
+        fetch_lists(folder, ["de; x"])
+
+
+@pytest.mark.parametrize("returned", [0, 100])
+def test_fetching_nothing(tmp_path, folder, apt_get, returned) -> None:
+    apt_get("W: no network", returned)
+    with pytest.raises(InputError, match=r"no packages, descriptions in 'en',(.|\n)*no network"):
+        fetch_lists(tmp_path / "lists", ["de"])
+    with pytest.raises(InputError, match=r"fetched no descriptions in 'ja'\."):
+        fetch_lists(folder, ["de", "ja"])

@@ -92,12 +92,20 @@ def test_a_language_that_is_not_there(folder) -> None:
 @pytest.mark.parametrize(
     ("name", "line", "problem"),
     [
-        ("qrels_en-de.tsv.xz", "1\t1\t2", "line 8: document '1' occurs twice"),
+        ("docs.tsv.xz", "3\tx\ttest\t\t", "line 6: package '3' occurs twice"),
+        ("docs.tsv.xz", "4\tx\trest\t\t", "line 6: no split 'rest'"),
+        ("qrels_en-de.tsv.xz", "1\t1\t2", "line 8: for query '1' the document '1' occurs twice"),
         ("qrels_en-de.tsv.xz", "1\t3", "line 8: 2 fields"),
         ("qrels_en-de.tsv.xz", "1\t3\tx", "line 8: rel is 'x'"),
+        ("qrels_en-de.tsv.xz", "1\t3\t0", "line 8: rel is 0"),
+        ("qrels_en-de.tsv.xz", "1\t9\t1", "line 8: no query '1', or no document '9'"),
         ("text_de.tsv.xz", "9\tx\ty", "line 6: no package '9'"),
+        ("text_de.tsv.xz", "3\tx\ty", "line 6: package '3' occurs twice"),
         ("cand_en-de.jsonl.xz", '{"qid": 7, "irr": []}', "line 3: split None"),
         ("cand_en-de.jsonl.xz", '{"qid": "7"}', "line 3: no `qid` with a list"),
+        ("cand_en-de.jsonl.xz", '{"qid": 1, "split": "dev", "irr": []}', "line 3: split 'dev'"),
+        ("cand_en-de.jsonl.xz", '{"qid": 1, "split": "test", "irr": []}', "'1' occurs twice"),
+        ("cand_en-de.jsonl.xz", '{"qid": 3, "split": "test", "irr": [9]}', "no document '9'"),
     ],
 )
 def test_malformed_lines(folder, name, line, problem) -> None:
