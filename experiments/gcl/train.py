@@ -33,6 +33,7 @@ from gcl_jax.pretraining import PACKAGE, choose_formulas
 from gcl_jax.scoring import scores
 from retrieval_jax import plots
 from retrieval_jax.config import parse_command_line, to_dict
+from retrieval_jax.distributed import is_main, main_first
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.kept import content_name, keep
 from retrieval_jax.logs import quiet_libraries, read_metrics
@@ -109,12 +110,13 @@ def main() -> None:
     command = parse_command_line(commands, "python -m experiments.gcl.train", description)
     quiet_libraries()
     judged = command.sources.judged()
-    formulas = command.sources.chosen_formulas(command.config.data)
+    formulas = main_first(lambda: command.sources.chosen_formulas(command.config.data))
     run, trained = gcl_jax.pretrain(command.config, formulas, command.run, judged)
     measure = command.config.training.best_measure
-    plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
     results, ranking = evaluate_run(run.path, judged)
-    write_ranking(run.path / "ranking.trec", ranking, PACKAGE)
+    if is_main():
+        plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
+        write_ranking(run.path / "ranking.trec", ranking, PACKAGE)
     run.write_json("results.json", {"best_step": trained.best_step, **results})
     print_results(run, results)
 

@@ -18,6 +18,7 @@ import ltr_jax
 from ltr_jax.datasets.load import load_collection
 from retrieval_jax import plots
 from retrieval_jax.config import parse_command_line
+from retrieval_jax.distributed import is_main, main_first
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.logs import quiet_libraries, read_metrics
 
@@ -51,14 +52,15 @@ def main() -> None:
         config = dataclasses.replace(
             config, data=dataclasses.replace(config.data, pair=command.pair)
         )
-    collection = load_collection(config.data, command.data_dir)
+    collection = main_first(lambda: load_collection(config.data, command.data_dir))
     print(collection.summary)
     prepared = ltr_jax.prepare_vectors(config, collection, command.data_dir / "vectors")
     spent = ", ".join(f"{kind} {seconds:.0f} s" for kind, seconds in prepared.seconds.items())
     print(f"vectors, trained before: {spent}")
     run, trained = ltr_jax.train_ranker(config, collection, lambda: prepared.vectors, command.run)
     measure = config.training.best_measure
-    plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
+    if is_main():
+        plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
     best = f"{trained.best[measure]:.4f}" if trained.best else "unknown: no dev queries"
     print(
         f"{trained.step} steps; best dev {measure} {best} at step {trained.best_step}\n"

@@ -23,6 +23,7 @@ from mathsim_jax.datasets.math_text import adaptation_texts, data_folder
 from mathsim_jax.vocabulary import Pieces, count_pieces
 from retrieval_jax import plots
 from retrieval_jax.config import parse_command_line
+from retrieval_jax.distributed import is_main
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.logs import quiet_libraries, read_metrics
 
@@ -95,7 +96,8 @@ def main() -> None:
             "dev": trained.best,
         },
     )
-    plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
+    if is_main():
+        plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
     best = f"{trained.best[measure]:.4f}" if trained.best else "unknown: no dev texts"
     print(
         f"{trained.step} steps; best dev {measure} {best} at step {trained.best_step}\n"

@@ -32,6 +32,7 @@ from mathsim_jax.datasets.pairs import Pairs, join_pairs
 from mathsim_jax.evaluation import pair_measures
 from mathsim_jax.fine_tuning import cross_validate, fine_tune, score_pairs, training_pairs
 from retrieval_jax.config import parse_command_line, to_dict
+from retrieval_jax.distributed import is_main
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 
@@ -173,10 +174,11 @@ def main() -> None:
     if not command.as_configured:
         choice = choose(command, pairs, folder) if command.choice is None else None
         choice = choice or read_choice(command.choice or Path(CHOICE))
-        command.run.mkdir(parents=True, exist_ok=True)
-        record = choice | {"config": to_dict(config)}
-        text = json.dumps(record, indent=2) + "\n"
-        (command.run / CHOICE).write_text(text, encoding="utf-8")
+        if is_main():
+            command.run.mkdir(parents=True, exist_ok=True)
+            record = choice | {"config": to_dict(config)}
+            text = json.dumps(record, indent=2) + "\n"
+            (command.run / CHOICE).write_text(text, encoding="utf-8")
         print(f"chosen: {choice['chosen']}")
         config = with_fields(config, choice["fields"])
     train_seeds(command, config, pairs, folder)

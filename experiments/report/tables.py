@@ -278,7 +278,7 @@ def _served_blocks(record: Results) -> list[Block]:
         statuses = sorted(record["statuses"].items())
         answers = ", ".join(f"{count:,} answered {status}" for status, count in statuses)
         return [
-            f"The same server, sent {record['settings']['requests']:,} requests of nonsense:"
-            f" {answers}; its memory grew by {record['growth_mib']} MiB"
+            f"The search page's server, sent {record['settings']['requests']:,} requests of"
+            f" nonsense: {answers}; its memory grew by {record['growth_mib']} MiB"
         ]
     return []

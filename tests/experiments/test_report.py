@@ -124,8 +124,8 @@ def test_the_search_page_stands_below_the_benchmarks():
         "|---|---|---|---|",
         "| entities | 9,210 | 156 | 541 |",
         "",
-        "The same server, sent 10,000 requests of nonsense: 3,591 answered 200, 6,409 answered 422;"
-        " its memory grew by 1.5 MiB",
+        "The search page's server, sent 10,000 requests of nonsense: 3,591 answered 200,"
+        " 6,409 answered 422; its memory grew by 1.5 MiB",
     ]
 
 
