@@ -11,6 +11,7 @@ its file of vectors grows. `quarters_mib` is the highest resident memory in each
 rows; the first has loading and compiling in it.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -49,7 +50,8 @@ class Command:
         texts: how many.
         encoder: BERT folder, package or hub name.
         tiny: random weights of one layer of 32 in place of the encoder's; all else is as it is.
-        growth_mib: by which the last quarter's peak may exceed the first's.
+        growth_mib: by which the last quarter's peak may exceed the second's; in the first the
+            process still loads and compiles.
         seed: of the texts.
         output: JSON file to write; the line is printed in any case.
     """
@@ -102,7 +104,7 @@ def stream(command: Command) -> dict[str, Any]:
         seconds = time.perf_counter() - started
         check_vectors(vectors, command.texts, dim)
     quarters = quarter_peaks(looks, command.texts)
-    growth = quarters[-1] - quarters[0]
+    growth = quarters[-1] - quarters[1]
     return {
         "benchmark": "stream_encode",
         "settings": {
@@ -170,7 +172,7 @@ def watch(arguments: Sequence[str], vectors: Path, dim: int) -> list[Look]:
     rows = 0
     with subprocess.Popen(arguments) as process:
         while process.poll() is None:
-            if unfinished.exists():
+            with contextlib.suppress(FileNotFoundError):  # not yet, or renamed at the end
                 rows = unfinished.stat().st_size // (4 * dim)
             looks.append(Look(rows, resident_mib("VmRSS", process.pid)))
             time.sleep(INTERVAL)
@@ -180,11 +182,17 @@ def watch(arguments: Sequence[str], vectors: Path, dim: int) -> list[Look]:
 
 
 def quarter_peaks(looks: Iterable[Look], rows: int) -> list[float]:
-    """The highest resident memory, MiB, in each quarter of so many rows; 0 where none was seen."""
+    """The highest resident memory, MiB, in each quarter of so many rows.
+
+    Raises:
+        DisagreementError: a quarter passed between two looks.
+    """
     peaks = [0.0] * 4
     for look in looks:
         quarter = min(4 * look.rows // rows, 3)
         peaks[quarter] = max(peaks[quarter], look.resident)
+    if not all(peaks):
+        raise DisagreementError(f"quarters without a look at the process: {peaks}; more --texts")
     return peaks
 
 

@@ -205,16 +205,19 @@ def named_configs(runs: Sequence[Path]) -> dict[str, docent_jax.Config]:
     """Configurations by the names of their models, with the folder where a model has several runs.
 
     Raises:
-        InputError: a folder that is no run, or one that is given twice.
+        InputError: a folder that is no run, or two of one model whose names are equal.
     """
     configs = [open_run(path, PACKAGE, docent_jax.Config)[1] for path in runs]
     models = [model_name(config) for config in configs]
     named = {
-        model if models.count(model) == 1 else f"{model} ({path})": config
+        model if models.count(model) == 1 else f"{model} ({path.resolve().name})": config
         for path, model, config in zip(runs, models, configs, strict=True)
     }
     if len(named) < len(runs):
-        raise InputError(f"--runs names a folder twice: {', '.join(map(str, runs))}", "Once each.")
+        raise InputError(
+            f"--runs names a folder twice: {', '.join(map(str, runs))}",
+            "Give each once, and runs of one model folders with different names.",
+        )
     return named
 
 
@@ -356,7 +359,8 @@ def evaluate_all(
     closed = evaluate(everything, fusions, protocol.closed, truth, protocol.thresholds)
     bags = [name for name in systems if name.startswith(BAG)]
     models = [name for name in trained if name not in bags]
-    pairs = [(model, baseline) for model in models for baseline in (TFIDF, *bags)]
+    baselines = [TFIDF, *bags, *(name for name in systems if name == GENOME)]
+    pairs = [(model, baseline) for model in models for baseline in baselines]
     pairs += itertools.combinations(models, 2)
     return {
         "closed": summaries(closed),

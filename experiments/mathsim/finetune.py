@@ -178,7 +178,9 @@ def main() -> None:
             command.run.mkdir(parents=True, exist_ok=True)
             record = choice | {"config": to_dict(config)}
             text = json.dumps(record, indent=2) + "\n"
-            (command.run / CHOICE).write_text(text, encoding="utf-8")
+            written = command.run / f"{CHOICE}.part"
+            written.write_text(text, encoding="utf-8")
+            written.replace(command.run / CHOICE)  # which another process may be reading
         print(f"chosen: {choice['chosen']}")
         config = with_fields(config, choice["fields"])
     train_seeds(command, config, pairs, folder)

@@ -73,8 +73,8 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
                 if rows:
                     nearest = min(rows, key=lambda row: row["difference"])
                     numbers.append(
-                        f"{readable(nearest['first'])}: better than {sum(better)} of {len(rows)}"
-                        f" others; against {readable(nearest['second'])}"
+                        f"{readable(nearest['first'])}: significantly better than {sum(better)} of"
+                        f" {len(rows)} others; against {readable(nearest['second'])}"
                         f" {nearest['difference']:+.3f} (p = {nearest['p_holm']:.4f})"
                     )
             if tests:

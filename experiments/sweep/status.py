@@ -61,7 +61,8 @@ def rows_of(sweep: Sweep, output: Path) -> list[Row]:
         if row.states[-1] == "done":
             done = read_json(folder / DONE)
             row.seconds.append(done["seconds"])
-            for name, value in chosen(done["numbers"], sweep.measures).items():
+            numbers = done.get("numbers", done.get("measures", {}))  # of an older sweep
+            for name, value in chosen(numbers, sweep.measures).items():
                 row.measures.setdefault(name, []).append(value)
     return list(rows.values())
 
@@ -123,7 +124,7 @@ def budget(cells: Sequence[Cell], output: Path) -> dict[str, float]:
     notes = [cell.folder(output) / SPENT for cell in cells]
     spent = [read_json(note) for note in notes if note.is_file()]
     ends = [cell.folder(output) / DONE for cell in cells]
-    peaks = [read_json(done)["peak_mib"] for done in ends if done.is_file()]
+    peaks = [read_json(done).get("peak_mib", 0.0) for done in ends if done.is_file()]
     return {
         "cells": len(cells),
         "timed": len(spent),

@@ -28,7 +28,10 @@ def test_texts_are_words_in_the_bounds_and_the_same_again(tmp_path):
 
 def test_each_quarter_has_its_own_peak():
     looks = [Look(0, 50.0), Look(24, 90.0), Look(25, 60.0), Look(49, 61.0), Look(99, 7.0)]
-    assert stream_encode.quarter_peaks([*looks, Look(100, 8.0)], 100) == [90.0, 61.0, 0.0, 8.0]
+    with pytest.raises(DisagreementError, match="without a look"):
+        stream_encode.quarter_peaks([*looks, Look(100, 8.0)], 100)
+    looks = [*looks, Look(60, 62.0), Look(100, 8.0)]
+    assert stream_encode.quarter_peaks(looks, 100) == [90.0, 61.0, 62.0, 8.0]
 
 
 def test_a_process_is_seen_while_it_writes(tmp_path):
