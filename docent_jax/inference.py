@@ -200,6 +200,8 @@ class EntityRanker:
 def load(path: Path | str) -> EntityRanker:
     """Loads a run folder for inference; the training data is not needed.
 
+    Of several processes all must call it.
+
     Raises:
         InputError: no such folder, no DocEnt run in it, or a run without checkpoint.
     """

@@ -22,7 +22,7 @@ from retrieval_jax.bert import BertConfig, stack_layers
 from retrieval_jax.bert_sharding import bert_rules
 from retrieval_jax.chunking import Chunking
 from retrieval_jax.config import to_dict
-from retrieval_jax.distributed import on_main
+from retrieval_jax.distributed import broadcast_array, on_main
 from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name, keep
@@ -182,7 +182,8 @@ def start_params(
     if model.entity_init == "mean":
         table = mean_vectors(vectors(), data.sentence_entities, len(data.corpus.entities))
     else:
-        table = fit_table(vectors(), data, config)
+        # Trained in each process: unlike machines may round it differently.
+        table = broadcast_array(fit_table(vectors(), data, config))
     if model.kind == "full":
         table = like_words(table, encoder.params["embeddings"]["word"]["embedding"])
     return params | {"entities": {"embedding": with_spare_rows(table)}}

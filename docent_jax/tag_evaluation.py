@@ -36,8 +36,8 @@ class TagMeasures:
         values: "MAP", "AUC", "P@10", "NDCG@10", each between 0 and 1.
         precision: float64 `[k]`, precision at 1, 2, ..., k.
         ndcg: float64 `[k]`.
-        film_precisions: float64 `[films]`, average precisions, whose mean is MAP; NaN for a film
-            without a positive.
+        film_precisions: float64 `[films]`, average precisions, whose mean is MAP unless several
+            truths were averaged; NaN for a film without a positive.
     """
 
     values: dict[str, float]
@@ -275,9 +275,14 @@ def limit_films(split: TagSplit, films: int | None) -> TagSplit:
 
     They are a random part, the same for the same number: films are sorted by their number, hence by
     age.
+
+    Raises:
+        InputError: fewer than one.
     """
     if films is None:
         return split
+    if films < 1:
+        raise InputError(f"{films} films of a part", "Give one or more, or None for all.")
 
     def some(of_part: np.ndarray) -> np.ndarray:
         return np.sort(np.random.default_rng(0).permutation(of_part)[:films])

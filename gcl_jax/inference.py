@@ -193,6 +193,8 @@ def load(
 ) -> FormulaSearcher:
     """Loads a run folder for use; the training data is not needed.
 
+    Of several processes all must call it.
+
     Args:
         path: run folder.
         store: a collection that `index` has made with this run, to `search`.

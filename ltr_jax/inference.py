@@ -157,6 +157,8 @@ class DocumentRanker:
 def load(path: Path | str) -> DocumentRanker:
     """Loads a run folder for inference; the training data is not needed.
 
+    Of several processes all must call it.
+
     Raises:
         InputError: no such folder, no run of this package in it, or a run without checkpoint.
     """

@@ -164,10 +164,11 @@ class Scorer:
         if self.model.config.interaction == "sum" or len(pooled) == 1:
             return [(np.arange(len(next(iter(queries.values())).table.lengths)), pooled)]
         lacks, (words, categories) = queries[CATEGORIES].is_empty, pooled
-        return [
+        groups = [
             (np.flatnonzero(~lacks), pooled),
             (np.flatnonzero(lacks), [words, np.zeros_like(categories)]),
         ]
+        return [group for group in groups if len(group[0])]
 
 
 def _padded(texts: np.ndarray) -> np.ndarray:

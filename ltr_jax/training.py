@@ -118,7 +118,7 @@ def train_ranker(
         config: what to train and how.
         collection: queries of split "train", and of "dev" by which the best step is chosen.
         vectors: gives the frozen vectors; not called for a run that has them already, and by the
-            first process alone.
+            first process alone: what all of them have to call, as `prepare_vectors`, comes before.
         path: the run folder.
 
     Returns:

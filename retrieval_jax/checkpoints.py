@@ -191,7 +191,9 @@ def restore_params(folder: Path) -> Params:
     params, damaged = _read_first(folder, _names(folder, BEST) + _names(folder, LAST), read)
     for name, problem in damaged.items():
         warnings.warn(
-            f"{folder / name} is damaged, an older checkpoint is tried: {problem}", stacklevel=2
+            f"{folder / name} is damaged, another checkpoint is tried, which may not be the best:"
+            f" {problem}",
+            stacklevel=2,
         )
     if params is not None:
         return params

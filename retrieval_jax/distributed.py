@@ -160,6 +160,13 @@ def broadcast(value: T, source: int = 0) -> T:
     return json.loads(np.asarray(received).tobytes())
 
 
+def broadcast_array(array: np.ndarray) -> np.ndarray:
+    """The `array` of process 0 on all; each must call it, with one of that shape and dtype."""
+    if jax.process_count() == 1:
+        return array
+    return np.asarray(multihost_utils.broadcast_one_to_all(array))
+
+
 def on_main(work: Callable[[], object]) -> None:
     """Runs `work` on process 0 while the others wait; its `InputError` is raised on all."""
     failed: list[str] | None = None

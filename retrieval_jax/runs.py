@@ -107,7 +107,7 @@ def _make_or_check(run: RunFolder, config: Any, data_fingerprint: str) -> None:
         changed = [
             line
             for line in config_lib.differences(run.read_json("config.json"), described)
-            if not any(f".{field}" in line.split(":")[0] for field in RESUMABLE)
+            if set(line.split(":")[0].split(".")).isdisjoint(RESUMABLE)
         ]
         before = run.read_json("provenance.json")["data_fingerprint"]
         if before != data_fingerprint:

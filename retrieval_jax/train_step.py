@@ -304,7 +304,7 @@ def check_memory(parts: dict[str, float], available: float | None) -> str:
         raise InputError(
             f"{line}; {has}",
             "Split parameters: --training.mesh.fsdp-mib 1, or --training.mesh.model; or take more"
-            " devices, or a smaller model.",
+            " devices, a smaller model or batch, or --training.prefetch 0.",
         )
     return (
         f"{line}; {has}: if it runs out of memory, take --model.remat, chunks of a contrastive"

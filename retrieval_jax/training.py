@@ -209,7 +209,8 @@ def train(
         while step < config.steps and not best.out_of_patience(config.patience):
             batches, position = next(ahead)
             if step == first_step:
-                held = len(batches) * (1 + config.prefetch)
+                # The one that is used, and while the next is put there the one before it.
+                held = len(batches) * (2 + config.prefetch)
                 estimate = memory_estimate(task, shapes, batches[0], mesh, held)
                 progress.say(check_memory(estimate, device_memory(mesh)))
             if config.profile and writes and run is not None and step == first_step + 10:

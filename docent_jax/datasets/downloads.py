@@ -1,8 +1,10 @@
 """Published files with a stable address: fetched, taken up where they stopped, and checked."""
 
 import dataclasses
+import fcntl
 import hashlib
 import http.client
+import os
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,10 +72,21 @@ def fetch(file: PublishedFile, folder: Path) -> Path:
     Raises:
         InputError: it cannot be fetched, or what came is another file.
     """
+    if (path := folder / file.name).is_file():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes the second finds what the first fetched
+        return _fetch(file, folder)
+    finally:
+        os.close(lock)
+
+
+def _fetch(file: PublishedFile, folder: Path) -> Path:
     path = folder / file.name
     if path.is_file():
         return path
-    folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"{file.name}.part"
     _receive(file, part)
     size = part.stat().st_size

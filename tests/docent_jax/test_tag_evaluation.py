@@ -269,6 +269,8 @@ def test_fewer_films_lie_inside_more_and_training_films_stay():
     films, tags = np.arange(40, dtype=np.int32), np.arange(3, dtype=np.int32)
     split = TagSplit("closed", films[:10], films[10:25], films[25:], tags, tags, tags)
     assert limit_films(split, None) == split
+    with pytest.raises(InputError, match="0 films"):
+        limit_films(split, 0)
     fewer, fewest = limit_films(split, 8), limit_films(split, 4)
     assert np.array_equal(fewer.train_films, split.train_films)
     for part, low in (("dev_films", 10), ("test_films", 25)):

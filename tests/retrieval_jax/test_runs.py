@@ -13,6 +13,11 @@ from retrieval_jax.training import TrainingConfig
 CONFIG = TrainingConfig()
 
 
+@dataclasses.dataclass(frozen=True)
+class Names:
+    keep_names: bool
+
+
 def test_a_run_is_found_again_with_its_configuration(tmp_path):
     path = tmp_path / "runs" / "first"
     run = create_run(path, "toy", CONFIG, "abc")
@@ -49,6 +54,12 @@ def test_what_does_not_change_the_result_may_change_on_resume(tmp_path):
         CONFIG, mesh=MeshConfig(data=2, model=4), profile=True, keep=5, prefetch=0, tensorboard=True
     )
     create_run(tmp_path, "toy", other, "abc")
+
+
+def test_a_field_whose_name_begins_like_one_of_these_may_not(tmp_path):
+    create_run(tmp_path, "toy", Names(keep_names=False), "abc")
+    with pytest.raises(InputError, match="keep_names: False -> True"):
+        create_run(tmp_path, "toy", Names(keep_names=True), "abc")
 
 
 def test_provenance_does_without_git(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -94,6 +95,14 @@ def test_an_interrupted_download_is_taken_up(server: Server, tmp_path: Path, ran
     assert fetch(published(server), tmp_path).read_bytes() == CONTENT
     assert server.asked == ["", "bytes=4000-"]
     assert names(tmp_path) == ["data.zip"]
+
+
+def test_two_at_a_time_fetch_it_once(server: Server, tmp_path: Path) -> None:
+    file = published(server)
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: fetch(file, tmp_path), range(4)))
+    assert {path.read_bytes() for path in paths} == {CONTENT}
+    assert server.asked == [""]
 
 
 def test_a_part_that_is_whole_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
