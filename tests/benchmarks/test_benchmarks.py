@@ -163,6 +163,7 @@ def test_batches_by_length_hold_the_same_pairs():
     np.testing.assert_array_equal(batches, [[1, 3], [2, 0]])
 
 
+@pytest.mark.long
 @needs("torch")
 def test_training_on_sentences_agrees_with_torch(folder, review_file):
     command = train_sentences.Command(
@@ -239,6 +240,7 @@ def test_our_pipeline_delivers_every_piece_of_an_epoch():
     assert (int(run()), items) == (table.lengths.sum(), 24)
 
 
+@pytest.mark.long
 @needs("torch")
 def test_the_pipeline_is_compared_with_loader_and_step(folder, review_file):
     command = input_pipeline.Command(

@@ -16,6 +16,7 @@ from tests.bert_folders import tiny_config
 OPTIONS = measure.Options(repeats=1, threads=len(os.sched_getaffinity(0)))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_all_ways_to_the_loss_agree_and_tiles_take_less_memory():
     command = blocked_loss.Command(OPTIONS, pairs=96, large=2048, dim=8, block_size=32)
@@ -28,6 +29,7 @@ def test_all_ways_to_the_loss_agree_and_tiles_take_less_memory():
         blocked_loss.prepare(command).check(wrong)
 
 
+@pytest.mark.long
 def test_tiles_of_all_sizes_agree_and_the_fastest_is_named():
     command = blocked_loss.Command(OPTIONS, pairs=96, large=96, dim=8, tiles=(32, 48))
     record = measure.compare("blocked_loss", blocked_loss.prepare, command, OPTIONS)

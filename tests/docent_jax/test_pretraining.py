@@ -108,11 +108,11 @@ def test_other_documents_or_settings_do_not_go_into_a_run(trained, encoder_folde
 @pytest.mark.parametrize(
     "changes",
     [
-        {"negatives": "in_batch"},
+        pytest.param({"negatives": "in_batch"}, marks=pytest.mark.long),
         {"entity_init": "random", "learn_temperature": False},
         {"entity_init": "mean", "pooling": "cls", "dropout": 0.1},
-        {"scan_layers": True, "remat": "dots"},
-        {"dtype": "bfloat16", "layers": 1},
+        pytest.param({"scan_layers": True, "remat": "dots"}, marks=pytest.mark.long),
+        pytest.param({"dtype": "bfloat16", "layers": 1}, marks=pytest.mark.long),
     ],
 )
 def test_every_setting_trains_and_loads(tmp_path, encoder_folder, changes):

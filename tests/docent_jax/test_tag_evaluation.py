@@ -179,6 +179,7 @@ def test_published_protocol_has_the_papers_sizes(published, published_votes):
     assert counts(protocol.open, "test", published_votes, 2)["tags"] == 500
 
 
+@pytest.mark.long
 def test_published_protocol_measures_against_folds_of_users(published, published_votes):
     protocol = published_protocol(published_votes, PUBLISHED_NAMES, published.tags)
     folds = user_fold_votes(published, 17_131)

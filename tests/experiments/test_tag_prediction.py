@@ -127,7 +127,7 @@ def test_runs_are_called_by_their_models(tmp_path):
     one, two, three = (tmp_path / name for name in kinds)
     assert list(tag_prediction.named_configs([one, two])) == ["DocEnt-Dual", "DocEnt-Hybrid"]
     named = tag_prediction.named_configs([one, two, three])
-    assert list(named) == [f"DocEnt-Dual ({one})", "DocEnt-Hybrid", f"DocEnt-Dual ({three})"]
+    assert list(named) == ["DocEnt-Dual (one)", "DocEnt-Hybrid", "DocEnt-Dual (three)"]
     with pytest.raises(InputError, match="names a folder twice"):
         tag_prediction.named_configs([one, one])
 

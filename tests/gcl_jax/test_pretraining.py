@@ -102,9 +102,11 @@ def test_a_collection_is_indexed_and_searched(run, tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        {"encoder": "gin"},
+        pytest.param({"encoder": "gin"}, marks=pytest.mark.long),
         {"layout": "opt", "document_exponent": 0.6},
-        {"features": "fasttext", "encoder": "gin", "layout": "slt"},
+        pytest.param(
+            {"features": "fasttext", "encoder": "gin", "layout": "slt"}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_every_setting_trains_loads_and_searches(tmp_path, model):

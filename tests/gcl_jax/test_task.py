@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gcl_jax.augmentations import AugmentationConfig
 from gcl_jax.config import Config, ContrastConfig, DataConfig, ModelConfig
@@ -118,6 +119,7 @@ def test_chunks_and_devices_compute_what_one_chunk_on_one_device_does():
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_batch():
     task = task_of(with_chunks(8, encoder="gin", layout="slt"))
     params = task.init(jax.random.key(0))

@@ -53,7 +53,7 @@ def test_equal_formulas_are_one_with_all_their_sources():
 
 
 def test_a_summary_that_ends_in_a_formula_ends_in_a_full_stop_alone():
-    (only,) = gather([PublicObject(("pkg.f",), "Elementwise division: :math:`a/b`.")])
+    (only,) = gather([PublicObject(("pkg.f",), "Elementwise division: :math:`\\frac{a}{b}`.")])
     assert only.about == "Elementwise division."
 
 
