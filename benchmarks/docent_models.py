@@ -32,12 +32,10 @@ from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
 from docent_jax.model import Hybrid
 from docent_jax.pretraining import load_encoder, make_task, start_params
-from docent_jax.task import HybridTask, entity_loss
+from docent_jax.task import HybridTask
 from retrieval_jax.logs import quiet_libraries
-from retrieval_jax.masking import MaskedPieces, mask_pieces, masked_piece_loss
-from retrieval_jax.params import Params
+from retrieval_jax.masking import MaskedPieces
 from retrieval_jax.pretrained import DEFAULT_ENCODER
-from retrieval_jax.train_step import Metrics
 
 Kind = Literal["dual", "full", "hybrid"]
 KINDS: tuple[Kind, ...] = ("dual", "hybrid", "full")
@@ -67,29 +65,9 @@ class Command:
 class AllPlacesTask(HybridTask):
     """`HybridTask` with word logits at all places of the rows."""
 
-    def loss(
-        self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
-    ) -> tuple[jax.Array, Metrics]:
-        """The loss of `HybridTask`, without its metrics."""
-        masking_rng, dropout_rng = jax.random.split(rng)
-        ids, mask = batch["input_ids"], batch["attention_mask"]
-        masked = all_places(ids, mask_pieces(masking_rng, ids, mask, self.masking))
-        outputs: Any = self.model.apply(
-            {"params": params},
-            masked.input_ids,
-            mask,
-            batch["position_ids"],
-            masked.positions,
-            batch["entity_ids"],
-            deterministic=not train,
-            rngs={"dropout": dropout_rng},
-            method=Hybrid.joint,
-        )
-        sentences, table, temperature, word_logits = outputs
-        of_entities = entity_loss(
-            sentences, table, batch["entity_ids"], temperature, self.negatives
-        )
-        return of_entities + self.mlm_weight * masked_piece_loss(word_logits, masked), {}
+    def mask(self, rng: jax.Array, input_ids: jax.Array, mask: jax.Array) -> MaskedPieces:
+        """That of `HybridTask`, with a place for every column."""
+        return all_places(input_ids, super().mask(rng, input_ids, mask))
 
 
 def all_places(input_ids: jax.Array, masked: MaskedPieces) -> MaskedPieces:

@@ -27,7 +27,7 @@ from docent_jax.model import (
 from retrieval_jax.chunking import ROWS, Chunking, encode_text_chunks
 from retrieval_jax.contrastive_blocked import row_blocked_contrastive_loss
 from retrieval_jax.losses import contrastive_loss, contrastive_loss_from_embeddings
-from retrieval_jax.masking import Masking, mask_pieces, masked_piece_loss
+from retrieval_jax.masking import MaskedPieces, Masking, mask_pieces, masked_piece_loss
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, ShuffledBatches, iterate, text_batches
 from retrieval_jax.sharding import MODEL, Rules
@@ -212,13 +212,17 @@ class HybridTask(DualTask):
         self.inseparable = self.inseparable or MASKED
         self.masking, self.mlm_weight = masking, mlm_weight
 
+    def mask(self, rng: jax.Array, input_ids: jax.Array, mask: jax.Array) -> MaskedPieces:
+        """Masks pieces of rows `[rows, width]`; `mask` is the attention's."""
+        return mask_pieces(rng, input_ids, mask, self.masking)
+
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
     ) -> tuple[jax.Array, Metrics]:
         """`entity_loss` + lambda `masked_piece_loss`; what is masked depends on `rng` alone."""
         masking_rng, dropout_rng = jax.random.split(rng)
         ids, mask = batch["input_ids"], batch["attention_mask"]
-        masked = mask_pieces(masking_rng, ids, mask, self.masking)
+        masked = self.mask(masking_rng, ids, mask)
         outputs: Any = self.model.apply(
             {"params": params},
             masked.input_ids,
