@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from pathlib import Path
 
 # Before JAX starts: its CPU backend reads the flag once.
 os.environ["XLA_FLAGS"] = (
@@ -9,6 +10,12 @@ os.environ["XLA_FLAGS"] = (
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# What one test, worker or child process has compiled, no other compiles again.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # Its import configures logging anew, which closes the stream that absl logs to: under pytest that
 # of captured output. So it comes before absl is there.

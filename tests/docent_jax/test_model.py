@@ -26,7 +26,8 @@ LENGTHS = np.array([9, 3, 20, 14, 6])
 def make(pooling="mean", learn_temperature=True):
     model = Dual(tiny_config(), 7, pooling, 0.05, learn_temperature)
     pieces = jnp.zeros((1, 1), jnp.int32)
-    return model, model.init(jax.random.key(0), pieces, pieces, pieces, 1)["params"]
+    init = jax.jit(model.init, static_argnums=4)
+    return model, init(jax.random.key(0), pieces, pieces, pieces, 1)["params"]
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -49,7 +50,8 @@ def test_temperature_starts_where_it_is_told_and_is_a_parameter_only_if_learned(
     model, params = make(learn_temperature=learned)
     assert ("log_temperature" in params) == learned
     rows = one_text_a_row(random_texts(LENGTHS), LENGTHS)
-    _, table, temperature = model.apply({"params": params}, **rows, num_texts=5)
+    apply = jax.jit(model.apply, static_argnames="num_texts")
+    _, table, temperature = apply({"params": params}, **rows, num_texts=5)
     np.testing.assert_allclose(temperature, 0.05, rtol=1e-6)
     assert table.shape == (7, 16)
     assert params["entities"]["embedding"].shape == (64, 16)
@@ -79,7 +81,7 @@ def test_full_texts_packed_and_one_a_row_have_the_same_logits():
     def logits(rows):
         shape = rows["input_ids"].shape
         every_column = np.broadcast_to(np.arange(shape[1], dtype=np.int32), shape)
-        entities, words = model.apply(
+        entities, words = jax.jit(model.apply)(
             {"params": params},
             **rows,
             positions=every_column,
@@ -102,7 +104,7 @@ def test_full_shows_an_entity_only_where_it_is_not_masked():
     positions = np.full((5, 1), 2, np.int32)
 
     def words(entity_ids, masked):
-        return model.apply(
+        return jax.jit(model.apply)(
             {"params": params},
             **rows,
             positions=positions,

@@ -109,7 +109,7 @@ def test_other_documents_or_settings_do_not_go_into_a_run(trained, encoder_folde
     "changes",
     [
         pytest.param({"negatives": "in_batch"}, marks=pytest.mark.long),
-        {"entity_init": "random", "learn_temperature": False},
+        pytest.param({"entity_init": "random", "learn_temperature": False}, marks=pytest.mark.long),
         {"entity_init": "mean", "pooling": "cls", "dropout": 0.1},
         pytest.param({"scan_layers": True, "remat": "dots"}, marks=pytest.mark.long),
         pytest.param({"dtype": "bfloat16", "layers": 1}, marks=pytest.mark.long),

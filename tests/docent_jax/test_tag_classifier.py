@@ -1,6 +1,7 @@
 """DocEnt-Full as a classifier of (entity, tag): loss, negatives, a tiny world learnt."""
 
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -77,7 +78,8 @@ def test_each_text_has_its_own_entity_in_packed_rows():
         rows = TAGS.pack(tags, placement, shape)
         arrays = (rows["input_ids"], rows["attention_mask"], rows["position_ids"], films)
         model = TagClassifier(tiny_config(), len(MODEL.table))
-        return model.apply({"params": params}, *arrays, method=TagClassifier.classify)
+        classify = functools.partial(model.apply, method=TagClassifier.classify)
+        return jax.jit(classify)({"params": params}, *arrays)
 
     placement = place(TAGS.lengths[tags], 20)
     packed = logits(placement, (placement.num_rows, 20))

@@ -101,7 +101,7 @@ def test_loss_and_gradient_equal_those_of_one_sentence_a_row(negatives):
     assert set(np.flatnonzero(np.abs(table_gradient).max(axis=1))) == in_batch
 
 
-@pytest.mark.parametrize("make", [full_task, hybrid_task])
+@pytest.mark.parametrize("make", [pytest.param(full_task, marks=pytest.mark.long), hybrid_task])
 def test_without_masked_words_the_loss_is_that_of_one_sentence_a_row(make):
     task = make(rate=0.0)
     params = task.init(jax.random.key(1))
@@ -110,7 +110,10 @@ def test_without_masked_words_the_loss_is_that_of_one_sentence_a_row(make):
     assert_equal(loss_and_gradient(task, params, batch), expected)
 
 
-MESHES = [MeshConfig(), MeshConfig(data=2, model=4, fsdp_mib=0)]
+MESHES = [
+    pytest.param(MeshConfig(), marks=pytest.mark.long),
+    MeshConfig(data=2, model=4, fsdp_mib=0),
+]
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -127,7 +130,10 @@ def test_loss_and_gradient_on_eight_devices_equal_those_on_one(config, name):
     assert_equal(split, loss_and_gradient(task, params, batch))
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(
+    "name",
+    ["full", *(pytest.param(name, marks=pytest.mark.long) for name in TASKS if name != "full")],
+)
 def test_an_optimizer_step_on_eight_devices_equals_one_on_one(name):
     task = TASKS[name]()
     # A large eps, so that a gradient of rounding errors makes no step of full length.

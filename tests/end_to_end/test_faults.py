@@ -14,7 +14,8 @@ import pytest
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.logs import read_metrics
 
-KILLS = 20
+# Many random moments are a long test; a few are one of every run.
+KILLS = (4, pytest.param(20, marks=pytest.mark.long))
 
 
 def worker(folder, prefix=()):
@@ -59,11 +60,12 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_random_moments_it_ends_bit_identical(whole, tmp_path):
+@pytest.mark.parametrize("kills", KILLS)
+def test_killed_at_random_moments_it_ends_bit_identical(whole, tmp_path, kills):
     expected, _ = whole
     folder, moments = tmp_path / "run", random.Random(0)
     codes = []
-    for kill in range(KILLS):
+    for kill in range(kills):
         process = worker(folder)
         time.sleep(moments.uniform(0.0, 2.5))
         process.send_signal(signal.SIGTERM if kill % 4 == 3 else signal.SIGKILL)
@@ -72,8 +74,8 @@ def test_killed_at_twenty_random_moments_it_ends_bit_identical(whole, tmp_path):
         if process.returncode == 0:  # it was done before the signal: start over
             assert outcome(folder) == expected
             folder = tmp_path / f"run{kill}"
-    assert codes.count(-signal.SIGKILL) >= 10
-    assert codes.count(128 + signal.SIGTERM) >= 2
+    assert codes.count(-signal.SIGKILL) >= kills // 2
+    assert codes.count(128 + signal.SIGTERM) >= kills // 10
     code, err = finish(folder)
     assert code == 0, err
     assert outcome(folder) == expected
@@ -115,7 +117,13 @@ def damage_bits(checkpoint):
 
 
 @pytest.mark.parametrize(
-    "damage", [damage_missing_file, damage_cut_off, damage_iterator, damage_bits]
+    "damage",
+    [
+        pytest.param(damage_missing_file, marks=pytest.mark.long),
+        pytest.param(damage_cut_off, marks=pytest.mark.long),
+        damage_iterator,
+        damage_bits,
+    ],
 )
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(whole, tmp_path, damage):
     expected, _ = whole

@@ -40,7 +40,9 @@ def encoder_folder(tmp_path_factory):
     return str(folder)
 
 
-@pytest.mark.parametrize(("whole_words", "new_commands"), [(False, 0), (True, 4)])
+@pytest.mark.parametrize(
+    ("whole_words", "new_commands"), [pytest.param(False, 0, marks=pytest.mark.long), (True, 4)]
+)
 def test_adaptation_learns_the_words_and_leaves_a_folder(
     encoder_folder, tmp_path, whole_words, new_commands
 ):

@@ -37,7 +37,9 @@ def encoder_folder(tmp_path_factory):
     return str(folder)
 
 
-@pytest.mark.parametrize("objective", ["cosine", "contrastive"])
+@pytest.mark.parametrize(
+    "objective", ["cosine", pytest.param("contrastive", marks=pytest.mark.long)]
+)
 def test_training_tells_pairs_apart_and_the_folder_does_so_too(encoder_folder, tmp_path, objective):
     config = fine_tuning_config(encoder_folder, objective=objective)
     untouched = score_pairs(config, load_encoder(config.model), DEV, 16)
@@ -63,7 +65,7 @@ def test_the_cosine_objective_is_the_squared_error_of_each_pair(encoder_folder):
     params = task.warm_start()
     batch = {name: jnp.asarray(array) for name, array in next(task.batches(16, 0)).items()}
     loss, metrics = task.loss(params, batch, jax.random.key(0), True)
-    hidden = Bert(encoder.config).apply(
+    hidden = jax.jit(Bert(encoder.config).apply)(
         {"params": params},
         batch["input_ids"],
         batch["attention_mask"],

@@ -1,5 +1,7 @@
 """The blocked contrastive loss equals the plain one, in value and gradient."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,15 +28,21 @@ def plain(queries, candidates, temperature, ids):
     )
 
 
+def value_and_gradients(loss):
+    """Of the first two arguments; compiled as one, for by primitives it takes far longer."""
+    return jax.jit(jax.value_and_grad(loss, (0, 1)))
+
+
 @pytest.mark.parametrize(("n", "block", "lanes"), [(24, 8, 1), (21, 8, 1), (24, 5, 4), (24, 99, 2)])
 @pytest.mark.parametrize("temperature", [0.03, 0.5])
 def test_equals_the_plain_loss_and_gradient(n, block, lanes, temperature):
     queries, candidates = pairs(n)
     ids = jnp.asarray(np.random.default_rng(1).integers(0, n // 2, n))  # many are equal
-    expected = jax.value_and_grad(plain, (0, 1))(queries, candidates, temperature, ids)
-    got = jax.value_and_grad(blocked_contrastive_loss, (0, 1))(
-        queries, candidates, temperature, ids, block, lanes
+    expected = value_and_gradients(plain)(queries, candidates, temperature, ids)
+    blocked = functools.partial(
+        blocked_contrastive_loss, temperature=temperature, block_size=block, lanes=lanes
     )
+    got = value_and_gradients(blocked)(queries, candidates, ids=ids)
     for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
 
@@ -64,9 +72,9 @@ def test_ids_of_several_kinds_and_weights_equal_the_plain_loss():
     def blocked(queries, candidates):
         return blocked_contrastive_loss(queries, candidates, 0.1, ids, 4, 2, weights)
 
-    expected = jax.value_and_grad(by_mask, (0, 1))(queries, candidates)
+    expected = value_and_gradients(by_mask)(queries, candidates)
     for loss in (by_ids, blocked):
-        got = jax.value_and_grad(loss, (0, 1))(queries, candidates)
+        got = value_and_gradients(loss)(queries, candidates)
         for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
 
@@ -116,17 +124,15 @@ def test_without_ids_all_pairs_are_negatives_of_each_other():
 
 def test_opposite_and_equal_vectors_stay_finite():
     queries = jnp.eye(4)
-    value, gradients = jax.value_and_grad(blocked_contrastive_loss, (0, 1))(
-        queries, -queries, 0.025, block_size=2
-    )
+    colder = functools.partial(blocked_contrastive_loss, temperature=0.025, block_size=2)
+    value, gradients = value_and_gradients(colder)(queries, -queries)
     np.testing.assert_allclose(value, 40 + np.log(3 + np.exp(-40)), rtol=1e-6)
     assert all(np.isfinite(gradient).all() for gradient in gradients)
     # With one pair, or equal ids alone, there is no negative, so nothing to lose.
     for ids in (None, jnp.zeros(4, jnp.int32)):
         n = 1 if ids is None else 4
-        value, gradients = jax.value_and_grad(blocked_contrastive_loss, (0, 1))(
-            queries[:n], -queries[:n], 0.1, ids
-        )
+        loss = functools.partial(blocked_contrastive_loss, temperature=0.1)
+        value, gradients = value_and_gradients(loss)(queries[:n], -queries[:n], ids=ids)
         assert value == 0
         assert all((gradient == 0).all() for gradient in gradients)
 
@@ -146,11 +152,11 @@ def symmetric(queries, candidates, lanes):
 def test_devices_compute_what_one_does(function):
     mesh = make_mesh(MeshConfig())
     queries, candidates = pairs(32)
-    loss = jax.value_and_grad(function, (0, 1))
+    loss = jax.jit(jax.value_and_grad(function, (0, 1)), static_argnums=2)
     expected = loss(queries, candidates, 1)
     split = NamedSharding(mesh, PartitionSpec(DATA))
     placed = [jax.device_put(x, split) for x in (queries, candidates)]
-    got = jax.jit(loss, static_argnums=2)(*placed, mesh.shape[DATA])
+    got = loss(*placed, mesh.shape[DATA])
     for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 

@@ -18,6 +18,7 @@ from tests.bert_folders import write_tiny_bert
 
 MASK, SPECIAL, VOCAB = 4, (0, 1, 2, 3, 4), 200
 MASKING = Masking(0.15, MASK, SPECIAL, VOCAB)
+jit_mask_pieces = jax.jit(mask_pieces, static_argnums=3)
 
 
 def make_rows(rows=400, seed=0):
@@ -48,7 +49,7 @@ def chosen(masked, shape):
 def test_pieces_are_chosen_at_the_rate_and_replaced_by_80_10_10(rate):
     ids, mask = make_rows(4000)
     masking = Masking(rate, MASK, SPECIAL, VOCAB)
-    masked = jax.jit(lambda rng: mask_pieces(rng, ids, mask, masking))(jax.random.key(0))
+    masked = jit_mask_pieces(jax.random.key(0), ids, mask, masking)
     allowed, picked = maskable(ids, mask), chosen(masked, ids.shape)
     count = allowed.sum()
     error = np.sqrt(rate / count)
@@ -71,7 +72,7 @@ def test_pieces_are_chosen_at_the_rate_and_replaced_by_80_10_10(rate):
 
 def test_special_pieces_padding_and_what_is_not_chosen_stay():
     ids, mask = make_rows()
-    masked = mask_pieces(jax.random.key(1), ids, mask, MASKING)
+    masked = jit_mask_pieces(jax.random.key(1), ids, mask, MASKING)
     picked = chosen(masked, ids.shape)
     assert picked.any()
     assert not picked[~maskable(ids, mask)].any()
@@ -84,20 +85,22 @@ def test_special_pieces_padding_and_what_is_not_chosen_stay():
 
 def test_a_key_decides_everything():
     ids, mask = make_rows(20)
-    first, again, other = (mask_pieces(jax.random.key(k), ids, mask, MASKING) for k in (3, 3, 4))
+    first, again, other = (
+        jit_mask_pieces(jax.random.key(k), ids, mask, MASKING) for k in (3, 3, 4)
+    )
     jax.tree.map(np.testing.assert_array_equal, first, again)
     assert (np.asarray(first.positions) != np.asarray(other.positions)).any()
 
 
 def test_a_row_without_words_has_nothing_to_predict_and_rate_one_takes_all():
     ids, mask = np.array([[2, 3, 9, 9]], np.int32), np.array([[1, 1, 0, 0]], np.int32)
-    masked = mask_pieces(jax.random.key(0), ids, mask, MASKING)
+    masked = jit_mask_pieces(jax.random.key(0), ids, mask, MASKING)
     assert not np.asarray(masked.weights).any()
     np.testing.assert_array_equal(masked.input_ids, ids)
     assert float(masked_piece_loss(jnp.ones((1, 1, VOCAB)), masked)) == 0
 
     ids, mask = make_rows(10)
-    every = mask_pieces(jax.random.key(0), ids, mask, Masking(1.0, MASK, SPECIAL, VOCAB))
+    every = jit_mask_pieces(jax.random.key(0), ids, mask, Masking(1.0, MASK, SPECIAL, VOCAB))
     np.testing.assert_array_equal(chosen(every, ids.shape), maskable(ids, mask))
 
 
@@ -148,7 +151,7 @@ def test_whole_words_are_masked_together_at_the_rate(rate):
     ids, mask = make_rows(4000)
     continuations = tuple(range(120, VOCAB))
     masking = Masking(rate, MASK, SPECIAL, VOCAB, continuations)
-    masked = jax.jit(lambda rng: mask_pieces(rng, ids, mask, masking))(jax.random.key(0))
+    masked = jit_mask_pieces(jax.random.key(0), ids, mask, masking)
     allowed, picked = maskable(ids, mask), chosen(masked, ids.shape)
     assert not picked[~allowed].any()
     continues = np.isin(np.arange(VOCAB), continuations)
@@ -171,10 +174,9 @@ def test_whole_words_by_hand():
     ids = np.array([[2, 10, 150, 151, 3, 2, 152, 11, 3, 0]], np.int32)
     mask = np.array([[1, 1, 1, 1, 1, 2, 2, 2, 2, 0]], np.int32)
     masking = Masking(0.6, MASK, SPECIAL, VOCAB, tuple(range(120, VOCAB)))
-    mask_once = jax.jit(lambda rng: mask_pieces(rng, ids, mask, masking))
     seen, total = set(), 0
     for key in range(200):
-        picked = chosen(mask_once(jax.random.key(key)), ids.shape)[0]
+        picked = chosen(jit_mask_pieces(jax.random.key(key), ids, mask, masking), ids.shape)[0]
         seen.add(tuple(np.flatnonzero(picked).tolist()))
         total += picked.sum()
     # 0.6 of 5 pieces is 3: the word of three alone or as the last one, taken in part never.
@@ -187,6 +189,6 @@ def test_every_piece_a_word_is_the_same_as_single_pieces():
     ids, mask = make_rows(50)
     words = Masking(0.15, MASK, SPECIAL, VOCAB, (VOCAB - 1,))
     ids[ids == VOCAB - 1] = 9  # no piece goes on with a word
-    alone = mask_pieces(jax.random.key(5), ids, mask, MASKING)
-    together = mask_pieces(jax.random.key(5), ids, mask, words)
+    alone = jit_mask_pieces(jax.random.key(5), ids, mask, MASKING)
+    together = jit_mask_pieces(jax.random.key(5), ids, mask, words)
     np.testing.assert_array_equal(chosen(alone, ids.shape), chosen(together, ids.shape))

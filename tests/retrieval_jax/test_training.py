@@ -85,7 +85,9 @@ def test_training_lowers_the_loss_and_fills_the_run_folder(tmp_path):
     assert result.best["RR"] == max(entry["RR"] for entry in entries if entry["kind"] == "dev")
 
 
-@pytest.mark.parametrize("batches", [3, 6, 7, 13, 19])
+@pytest.mark.parametrize(
+    "batches", [6, 13, *(pytest.param(n, marks=pytest.mark.long) for n in (3, 7, 19))]
+)
 def test_an_interrupted_run_resumes_bit_identically(tmp_path, monkeypatch, batches):
     whole = train(ToyTask(), CONFIG, run_folder(tmp_path / "whole"), show_progress=False)
     run = run_folder(tmp_path / "parts")
@@ -118,9 +120,14 @@ def test_another_seed_gives_other_parameters():
     ("mesh", "rules"),
     [
         (MeshConfig(data=8), ()),
-        (MeshConfig(data=4, model=2), (("kernel", PartitionSpec(None, "model")),)),
-        (MeshConfig(data=2, model=4), (("table", PartitionSpec(None, "model")),)),
-        (MeshConfig(data=8, fsdp_mib=0.0), ()),
+        *(
+            pytest.param(*variant, marks=pytest.mark.long)
+            for variant in (
+                (MeshConfig(data=4, model=2), (("kernel", PartitionSpec(None, "model")),)),
+                (MeshConfig(data=2, model=4), (("table", PartitionSpec(None, "model")),)),
+                (MeshConfig(data=8, fsdp_mib=0.0), ()),
+            )
+        ),
         (MeshConfig(data=4, model=2, fsdp_mib=0.0), (("kernel", PartitionSpec(None, "model")),)),
     ],
 )
