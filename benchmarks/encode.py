@@ -14,34 +14,25 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
 from benchmarks import measure, reviews
 from mathsim_jax.inference import SentenceEncoder
-from retrieval_jax.pretrained import DEFAULT_ENCODER, find_encoder
+from retrieval_jax.pretrained import find_encoder
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class Command(reviews.SentenceCommand):
     """What to measure.
 
     Attributes:
-        options: how to measure.
-        reviews: reviews.jsonl.xz; by default in the folder that RETRIEVAL_DATA names.
-        encoder: BERT folder, package or hub name.
         texts: sentences to encode.
-        max_length: word pieces at which texts are cut.
         batch_sizes: of the peer.
     """
 
-    options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
-    reviews: Path | None = None
-    encoder: str = DEFAULT_ENCODER
     texts: int = 500
-    max_length: int = 128
     batch_sizes: tuple[int, ...] = (32, 16, 64)
 
 
@@ -58,11 +49,7 @@ def prepare(command: Command) -> measure.Comparison:
             peer_side, folder, texts, command.max_length, size
         )
     return measure.Comparison(
-        settings={
-            "encoder": Path(command.encoder).name,
-            "texts": command.texts,
-            "max_length": command.max_length,
-        },
+        settings=measure.settings_of(command),
         data=reviews.describe(texts, "sentences"),
         packages=("torch", "transformers", "sentence-transformers"),
         sides=sides,

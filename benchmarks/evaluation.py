@@ -123,10 +123,8 @@ def prepare(command: Command) -> measure.Comparison:
         "pytrec_eval": lambda: peer(ranking),
         "pytrec_eval_with_dictionaries": lambda: peer(hits.dictionaries()),
     }
-    settings = dataclasses.asdict(command)
-    del settings["options"]
     return measure.Comparison(
-        settings=settings,
+        settings=measure.settings_of(command),
         data={"name": "random hits and judgements", "fingerprint": f"seed {command.seed}"},
         packages=("pytrec-eval-terrier",),
         sides={

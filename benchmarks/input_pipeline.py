@@ -13,39 +13,29 @@ many texts. So the ratio to `train_step` says how many times what the step eats 
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 from transformers import PreTrainedTokenizerBase
 
 from benchmarks import measure, ours, reviews
 from retrieval_jax.pipeline import TokenTable, text_batches, tokenize
-from retrieval_jax.pretrained import DEFAULT_ENCODER, load_pretrained
+from retrieval_jax.pretrained import load_pretrained
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class Command(reviews.SentenceCommand):
     """What to measure.
 
     Attributes:
-        options: how to measure.
-        reviews: reviews.jsonl.xz; by default in the folder that RETRIEVAL_DATA names.
-        encoder: BERT folder, package or hub name.
         texts: sentences to read, all in a run of a loader.
         batch_size: texts in a batch; even.
         steps: batches in a run of the train step.
-        max_length: word pieces at which texts are cut.
     """
 
-    options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
-    reviews: Path | None = None
-    encoder: str = DEFAULT_ENCODER
     texts: int = 20_000
     batch_size: int = 64
     steps: int = 4
-    max_length: int = 128
 
 
 def prepare(command: Command) -> measure.Comparison:
@@ -63,12 +53,7 @@ def prepare(command: Command) -> measure.Comparison:
         return measure.Side(run, 2 * num_pairs)
 
     return measure.Comparison(
-        settings={
-            "encoder": Path(command.encoder).name,
-            "texts": command.texts,
-            "batch_size": command.batch_size,
-            "max_length": command.max_length,
-        },
+        settings=measure.settings_of(command),
         data=reviews.describe(texts, "paired sentences"),
         packages=("torch", "transformers"),
         sides={

@@ -15,13 +15,12 @@ import dataclasses
 import functools
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import tyro
 
 from benchmarks import measure, ours, reviews
 from retrieval_jax.bert import Bert, BertConfig
@@ -29,7 +28,7 @@ from retrieval_jax.huggingface import save_bert
 from retrieval_jax.losses import weighted_mean
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, TokenTable, tokenize
-from retrieval_jax.pretrained import DEFAULT_ENCODER, load_pretrained
+from retrieval_jax.pretrained import load_pretrained
 from retrieval_jax.sharding import Rules
 from retrieval_jax.train_step import Metrics
 
@@ -37,24 +36,16 @@ MASKED_SHARE = 0.15
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class Command(reviews.SentenceCommand):
     """What to measure.
 
     Attributes:
-        options: how to measure.
-        reviews: reviews.jsonl.xz; by default in the folder that RETRIEVAL_DATA names.
-        encoder: BERT folder, package or hub name.
         texts: sentences in a batch.
         batches: distinct ones in a run.
-        max_length: word pieces at which texts are cut.
     """
 
-    options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
-    reviews: Path | None = None
-    encoder: str = DEFAULT_ENCODER
     texts: int = 64
     batches: int = 4
-    max_length: int = 128
 
 
 class MaskedTask:
@@ -119,13 +110,7 @@ def prepare(command: Command) -> measure.Comparison:
 
     side = functools.partial(our_side, encoder.config, params, masked, labels, batches)
     return measure.Comparison(
-        settings={
-            "encoder": Path(command.encoder).name,
-            "texts": command.texts,
-            "batches": command.batches,
-            "max_length": command.max_length,
-            "masked_share": MASKED_SHARE,
-        },
+        settings=measure.settings_of(command) | {"masked_share": MASKED_SHARE},
         data=reviews.describe(texts, "sentences"),
         packages=("torch", "transformers"),
         sides={

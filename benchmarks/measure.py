@@ -93,6 +93,18 @@ def command_line(
     return compare(name, prepare, command, command.options)
 
 
+def settings_of(command: Any) -> dict[str, Any]:
+    """What a record says of a command: its fields, but for how to measure and where data lies."""
+    settings = {
+        field.name: getattr(command, field.name)
+        for field in dataclasses.fields(command)
+        if field.name not in ("options", "reviews")
+    }
+    if "encoder" in settings:
+        settings["encoder"] = Path(settings["encoder"]).name
+    return settings
+
+
 def compare(
     name: str, prepare: Callable[[C], Comparison], command: C, options: Options
 ) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Real English to measure on: sentences of film reviews, in the order of the file."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -8,12 +9,34 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
+import tyro
+
+from benchmarks import measure
 from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError
+from retrieval_jax.pretrained import DEFAULT_ENCODER
 
 REVIEWS = Path("imdb_movielens/reviews.jsonl.xz")  # under the folder RETRIEVAL_DATA
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|<br />")
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceCommand:
+    """What benchmarks of sentences ask for.
+
+    Attributes:
+        options: how to measure.
+        reviews: reviews.jsonl.xz; by default in the folder that RETRIEVAL_DATA names.
+        encoder: BERT folder, package or hub name.
+        max_length: word pieces at which texts are cut.
+    """
+
+    options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
+    reviews: Path | None = None
+    encoder: str = DEFAULT_ENCODER
+    max_length: int = 128
 
 
 def read_sentences(path: Path | None, count: int) -> list[str]:

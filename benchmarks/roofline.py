@@ -17,38 +17,29 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 
 from benchmarks import measure, ours, train_step
 from benchmarks.device import bert_flops
-from retrieval_jax.pretrained import DEFAULT_ENCODER, PretrainedBert, load_pretrained
+from retrieval_jax.pretrained import PretrainedBert, load_pretrained
 
 GIGA = 1e9
 COUNTED = "closed form: matrix products of the encoder, forward and backward"
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class Command(train_step.Command):
     """What to measure.
 
     Attributes:
-        options: how to measure.
-        encoder: BERT folder, package or hub name.
-        pairs: in a batch.
-        length: word pieces of every text.
-        batches: distinct ones in a run.
         sizes: rows of the square matrices.
         gflop: of products of each size in a run, at least.
     """
 
-    options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
-    encoder: str = DEFAULT_ENCODER
     pairs: int = 32
     length: int = 128
     batches: int = 1
@@ -59,9 +50,6 @@ class Command:
 def prepare(command: Command) -> measure.Comparison:
     """Draws the pieces and names the sides."""
     encoder = load_pretrained(command.encoder, hidden_dropout=0.0, attention_dropout=0.0)
-    settings = dataclasses.asdict(command) | {"encoder": Path(command.encoder).name}
-    settings["sizes"] = list(command.sizes)
-    del settings["options"]
     sides: dict[str, Callable[[], measure.Side]] = {"ours": lambda: step_side(encoder, command)}
     libraries = {"jax": (jnp.asarray, jax.jit(jnp.matmul)), "numpy": (np.asarray, np.matmul)}
     for library, functions in libraries.items():
@@ -69,7 +57,7 @@ def prepare(command: Command) -> measure.Comparison:
             side = functools.partial(product_side, *functions, size, command.gflop)
             sides[f"{library}_{size}"] = side
     return measure.Comparison(
-        settings=settings | {"items": "GFLOP"},
+        settings=measure.settings_of(command) | {"items": "GFLOP"},
         data={"name": "random word pieces and matrices, seed 0", "fingerprint": "seed 0"},
         packages=(),
         sides=sides,
@@ -79,8 +67,7 @@ def prepare(command: Command) -> measure.Comparison:
 
 def step_side(encoder: PretrainedBert, command: Command) -> measure.Side:
     """A run trains on all batches once more; gives the losses."""
-    shapes = train_step.Command(pairs=command.pairs, length=command.length, batches=command.batches)
-    table, batches = train_step.full_rows(shapes, encoder.config.vocab_size)
+    table, batches = train_step.full_rows(command, encoder.config.vocab_size)
     run = ours.pair_side(encoder, table, batches).run
     flops = bert_flops(encoder.config, len(table.lengths), command.length, masked=0)
     return measure.Side(run, flops / GIGA)

@@ -74,10 +74,8 @@ def prepare(command: Command) -> measure.Comparison:
         rows = range(start, min(start + _TOGETHER, command.vectors))
         store.add([str(row) for row in rows], vectors[rows.start : rows.stop])
     del vectors
-    settings = dataclasses.asdict(command)
-    del settings["options"]
     return measure.Comparison(
-        settings=settings,
+        settings=measure.settings_of(command),
         data={"name": "random normal vectors", "fingerprint": f"seed {command.seed}"},
         packages=("lancedb",),
         sides={

@@ -16,37 +16,27 @@ Without dropout, so that losses can be compared; --dropout sets one rate for all
 import dataclasses
 import functools
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
 from benchmarks import measure, ours, reviews
 from retrieval_jax.pipeline import TokenTable, tokenize
-from retrieval_jax.pretrained import DEFAULT_ENCODER, load_pretrained
+from retrieval_jax.pretrained import load_pretrained
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class Command(reviews.SentenceCommand):
     """What to measure.
 
     Attributes:
-        options: how to measure.
-        reviews: reviews.jsonl.xz; by default in the folder that RETRIEVAL_DATA names.
-        encoder: BERT folder, package or hub name.
         pairs: in a batch.
         batches: distinct ones in a run.
-        max_length: word pieces at which texts are cut.
         dropout: of hidden states and attention.
     """
 
-    options: Annotated[measure.Options, tyro.conf.arg(name="")] = measure.Options()
-    reviews: Path | None = None
-    encoder: str = DEFAULT_ENCODER
     pairs: int = 32
     batches: int = 8
-    max_length: int = 128
     dropout: float = 0.0
 
 
@@ -61,13 +51,7 @@ def prepare(command: Command) -> measure.Comparison:
     in_text_order = np.arange(command.pairs * command.batches).reshape(-1, command.pairs)
     peer_side = functools.partial(peer.pair_side, encoder.folder, table, dropout=dropout)
     return measure.Comparison(
-        settings={
-            "encoder": Path(command.encoder).name,
-            "pairs": command.pairs,
-            "batches": command.batches,
-            "max_length": command.max_length,
-            "dropout": dropout,
-        },
+        settings=measure.settings_of(command),
         data=reviews.describe(texts, "paired sentences"),
         packages=("torch", "transformers"),
         sides={

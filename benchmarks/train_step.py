@@ -11,7 +11,6 @@ The step of `benchmarks.train_sentences`, where every text has `length` word pie
 
 import dataclasses
 import hashlib
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -49,12 +48,7 @@ def prepare(command: Command) -> measure.Comparison:
     table, batches = full_rows(command, encoder.config.vocab_size)
     pieces = table.input_ids
     return measure.Comparison(
-        settings={
-            "encoder": Path(command.encoder).name,
-            "pairs": command.pairs,
-            "length": command.length,
-            "batches": command.batches,
-        },
+        settings=measure.settings_of(command),
         data={
             "name": f"random word pieces {pieces.shape}, seed 0",
             "fingerprint": hashlib.sha256(pieces.tobytes()).hexdigest(),

@@ -53,10 +53,8 @@ def prepare(command: Command) -> measure.Comparison:
         np.concatenate([edges, np.stack([ring, np.roll(ring, 1)], axis=1)]), command.nodes
     )
     starts = rng.integers(0, command.nodes, command.tokens // command.length)
-    settings = dataclasses.asdict(command)
-    del settings["options"]
     return measure.Comparison(
-        settings=settings,
+        settings=measure.settings_of(command),
         data={"name": "random graph", "fingerprint": f"seed {command.seed}"},
         packages=(),
         sides={
