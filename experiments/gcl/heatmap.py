@@ -10,7 +10,8 @@ SCORE     results.json, heatmap_slt.png, heatmap_opt.png in --output; --results 
 A sweep of `experiments.gcl.train`, a cell for each augmentation, batch size, layout and seed; all
 see the same number of formulas. As any sweep it goes on where it stopped, and several calls may
 work on one folder. A cell is measured after its last step, on the pool of all judged formulas: no
-checkpoint is chosen, so that all topics may be shown. Tests are over topics, of means over seeds.
+checkpoint is chosen, so that all topics may be shown. Tests are over topics, of means over seeds;
+the best batch size is chosen on the odd topics and tested on the even ones.
 """
 
 import dataclasses
@@ -35,7 +36,7 @@ from experiments.sweep.status import budget, data_fingerprints
 from gcl_jax.augmentations import Augmentation
 from gcl_jax.config import PRESETS
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
-from gcl_jax.evaluation import MEASURES
+from gcl_jax.evaluation import MEASURES, TOPICS, Topics
 from gcl_jax.formulas.trees import Layout
 from retrieval_jax import plots
 from retrieval_jax.config import preset
@@ -191,48 +192,55 @@ def means(cells: Cells) -> dict[str, Any]:
 
 
 def significance(cells: Cells) -> list[dict[str, Any]]:
-    """Paired tests over all topics, a row a pair and measure.
+    """Paired tests over topics, a row a pair and measure.
 
     Beside what `differences` gives a row holds `layout`, `topics` and `at`, of which each value is
     a family of tests for Holm's correction: a batch size, at which Variable Substitution is tested
-    against each other augmentation; "best", where each has its best batch size; and "batch sizes",
-    for the largest against the smallest, of each augmentation.
+    against each other augmentation; "best", where each has the batch size that is its best on the
+    odd topics, tested on the even ones; and "batch sizes", for the largest against the smallest, of
+    each augmentation.
     """
     rows = []
     for (layout, of_layout), measure in itertools.product(cells.items(), MEASURES):
-        values = {
-            augmentation: {
-                size: per_topic(runs, "all", "all", measure) for size, runs in of.items()
+        values = {topics: _values(of_layout, topics, measure) for topics in TOPICS}
+        for at, pairs in _pairs(values["odd"]):
+            topics: Topics = "even" if at == "best" else "all"
+            named = {
+                f"{augmentation}, batch {size}": of_topics
+                for augmentation, of in values[topics].items()
+                for size, of_topics in of.items()
             }
-            for augmentation, of in of_layout.items()
-        }
-        named = {
-            f"{augmentation}, batch {size}": of_topics
-            for augmentation, of in values.items()
-            for size, of_topics in of.items()
-        }
-        for at, pairs in _pairs(values):
-            more = {"layout": layout, "topics": "all", "at": at}
+            more = {"layout": layout, "topics": topics, "at": at}
             rows += [{**row, **more} for row in differences(named, pairs, measure)]
     return rows
 
 
+def _values(
+    cells: Mapping[str, Mapping[str, list[Results]]], topics: Topics, measure: str
+) -> dict[str, dict[str, np.ndarray]]:
+    """Augmentation -> batch size -> bpref of each of the topics, means over seeds."""
+    return {
+        augmentation: {size: per_topic(runs, "all", topics, measure) for size, runs in of.items()}
+        for augmentation, of in cells.items()
+    }
+
+
 def _pairs(
-    values: Mapping[str, Mapping[str, np.ndarray]],
+    chosen_by: Mapping[str, Mapping[str, np.ndarray]],
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The families of tests, and the cells that each compares."""
-    sizes = sorted(next(iter(values.values())), key=int)
-    ours = next((name for name in SUBSTITUTION if name in values), None)
-    others = [name for name in values if name not in SUBSTITUTION]
-    best = {name: max(sizes, key=lambda size: of[size].mean()) for name, of in values.items()}
-    families = {size: dict.fromkeys(values, size) for size in sizes} | {"best": best}
+    """The families of tests, and the cells that each compares; the best are so by `chosen_by`."""
+    sizes = sorted(next(iter(chosen_by.values())), key=int)
+    ours = next((name for name in SUBSTITUTION if name in chosen_by), None)
+    others = [name for name in chosen_by if name not in SUBSTITUTION]
+    best = {name: max(sizes, key=lambda size: of[size].mean()) for name, of in chosen_by.items()}
+    families = {size: dict.fromkeys(chosen_by, size) for size in sizes} | {"best": best}
     if ours is not None and others:
         for at, size_of in families.items():
             first = f"{ours}, batch {size_of[ours]}"
             yield at, [(first, f"{other}, batch {size_of[other]}") for other in others]
     if len(sizes) > 1:
         ends = [f"batch {size}" for size in (sizes[-1], sizes[0])]
-        yield "batch sizes", [(f"{name}, {ends[0]}", f"{name}, {ends[1]}") for name in values]
+        yield "batch sizes", [(f"{name}, {ends[0]}", f"{name}, {ends[1]}") for name in chosen_by]
 
 
 def draw(means: Mapping[str, Any], command: Command, layout: str, path: Path) -> None:

@@ -21,7 +21,6 @@ NTCIR = "NTCIR-12 formula browsing, 20 topics, 1,198 judged formulas"
 NO_HEAT_MAP = "no heat map that has what is compared yet"
 LARGEST_SD = 0.009
 SMALL_GAIN = 0.02
-OVER_TOPICS = f"{RANDOMISATION}, over 20 topics, means over seeds"
 OVER_QUERIES = "normal test of 95 % bootstrap intervals over queries, taken as independent, Holm"
 Z_95 = NormalDist().inv_cdf(0.975)
 
@@ -51,11 +50,11 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
         layout: of the heat map.
         measure: "partial" or "full".
         at_every_size: whether it is best at each of several batch sizes; else all augmentations are
-            compared at the batch size that is best for each.
+            compared at the batch size that is best for each on the odd topics.
     """
 
     def judge(records: Records) -> Verdict:
-        numbers, shown, significant = [], [], []
+        numbers, shown, significant, topics = [], [], [], set()
         for record in _heat_maps(records):
             tests = [
                 row
@@ -70,6 +69,7 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
                 better = [row["difference"] > 0 and row["p_holm"] < LEVEL for row in rows]
                 shown += better
                 significant += [row["p_holm"] < LEVEL for row in rows]
+                topics |= {f"over {row['queries']} {row['topics']} topics" for row in rows}
                 if rows:
                     nearest = min(rows, key=lambda row: row["difference"])
                     numbers.append(
@@ -81,7 +81,8 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
                 numbers.append(seeds_in_words(record))
         if not shown:
             return Verdict("not measured", [NO_HEAT_MAP])
-        test = significance_of(significant, OVER_TOPICS)
+        over = ", ".join(sorted(topics)).replace(" all ", " ")
+        test = significance_of(significant, f"{RANDOMISATION}, {over}, means over seeds")
         return Verdict(outcome_of(shown), numbers, [NTCIR], test)
 
     return judge

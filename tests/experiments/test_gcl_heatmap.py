@@ -94,7 +94,9 @@ def test_substitution_is_tested_against_all_others_at_each_size_and_at_the_best(
         ("none", "1024"): 4,
     }
     rows = [row for row in significance(cells(good)) if row["measure"] == "full"]
-    assert {(row["layout"], row["topics"]) for row in rows} == {("slt", "all")}
+    topics = {row["at"]: (row["layout"], row["topics"], row["queries"]) for row in rows}
+    assert topics.pop("best") == ("slt", "even", TOPICS // 2)
+    assert set(topics.values()) == {("slt", "all", TOPICS)}
     ours = [row for row in rows if row["at"] != "batch sizes"]
     assert [(row["at"], row["second"], row["difference"]) for row in ours] == [
         ("256", "none, batch 256", 1.0),
@@ -109,6 +111,23 @@ def test_substitution_is_tested_against_all_others_at_each_size_and_at_the_best(
     assert ends["substitute_variables, batch 1024"]["difference"] == -0.5
     # Of three tests the smallest p-value counts three times.
     assert row["p_holm"] == pytest.approx(3 * row["p"])
+
+
+def test_the_best_size_is_chosen_on_odd_topics_and_tested_on_even_ones():
+    # Of the first three topics two are odd: better than one odd and one even topic of two.
+    good = {
+        ("substitute_variables", "256"): 8,
+        ("substitute_variables", "1024"): 0,
+        ("none", "256"): 3,
+        ("none", "1024"): 2,
+    }
+    rows = significance(cells(good))
+    best = next(row for row in rows if (row["at"], row["measure"]) == ("best", "full"))
+    assert (best["first"], best["second"]) == (
+        "substitute_variables, batch 256",
+        "none, batch 256",
+    )
+    assert best["difference"] == 0.75
 
 
 TRAIN = """

@@ -60,7 +60,7 @@ def test_what_heat_maps_were_tested_for_is_said():
         "substitute variables, batch 256: significantly better than 1 of 1 others; against"
         " node drop, batch 256 +0.125 (p = 0.0100); 3 seeds"
     )
-    assert slt[4].startswith("significant: paired randomisation, Holm, over 20 topics")
+    assert slt[4].startswith("significant: paired randomisation, Holm, over 10 even topics")
     assert batches[4] == "4 of 4 bootstrap intervals over topics end below 0.02"
     assert stable[4] == "not tested: deviations are described, not compared; 3 seeds"
 

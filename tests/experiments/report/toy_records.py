@@ -51,7 +51,8 @@ def heat_map_record(best="substitute_variables"):
 
 def heat_map_row(first, second, measure, at, difference, interval=(0.0, 1.0)):
     row = difference_row(first, second, measure, difference, 0.01, interval)
-    return row | {"layout": "slt", "topics": "all", "at": at}
+    topics, queries = ("even", 10) if at == "best" else ("all", 20)
+    return row | {"layout": "slt", "topics": topics, "queries": queries, "at": at}
 
 
 SIZES, ROWS = ("256", "1024"), ("substitute_variables", "node_drop")
