@@ -1,11 +1,12 @@
 """The symmetric contrastive loss and its gradient in tiles, beside the plain one.
 
-COMMAND   python -m benchmarks.blocked_loss --memory --output benchmarks/results/blocked_loss.json
+COMMAND   python -m benchmarks.blocked_loss --memory --output benchmarks/results/NAME.json
+          and with --pairs 16384 --repeats 3
           to choose the side of a tile for a device:
           python -m benchmarks.blocked_loss --pairs 16384 --tiles 256 512 1024 2048
-TIME      about 2 minutes
+TIME      about 2 minutes; of 16,384 pairs 4
 HARDWARE  2 CPU cores
-RESULT    benchmarks/results/blocked_loss.json
+RESULT    benchmarks/results/blocked_loss*.json
 
 Random unit vectors, all other pairs as negatives. `ours` works in tiles with a gradient written by
 hand (`retrieval_jax.contrastive_blocked`), `ours_rows` over some queries at a time and both ways,
@@ -61,7 +62,7 @@ class Command:
     pairs: int = 8192
     large: int = 65_536
     dim: int = 128
-    block_size: int = 1024
+    block_size: int = 512
     tiles: tuple[int, ...] = ()
 
 

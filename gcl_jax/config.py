@@ -108,7 +108,7 @@ class ContrastConfig:
 
     temperature: float = 0.03
     chunk_graphs: int = 256
-    block_size: int = 1024
+    block_size: int = 512
     slt_rate: float = 1.0
 
     def __post_init__(self) -> None:

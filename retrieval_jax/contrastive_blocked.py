@@ -23,7 +23,7 @@ def blocked_contrastive_loss(
     candidates: jax.Array,
     temperature: float,
     ids: jax.Array | None = None,
-    block_size: int = 1024,
+    block_size: int = 512,
     lanes: int = 1,
     weights: jax.Array | None = None,
 ) -> jax.Array:
