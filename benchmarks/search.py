@@ -1,15 +1,17 @@
-"""Exact search over many stored vectors: the embedding store beside numpy and lancedb's own scan.
+"""Exact search over many stored vectors: the embedding store beside numpy, faiss and lancedb.
 
 COMMAND   python -m benchmarks.search --queries 20 --output benchmarks/results/search_20.json
 TIME      about 3 minutes
 HARDWARE  2 CPU cores, 4 GiB of memory
-RESULT    benchmarks/results/search_20.json; search_200.json with --queries 200
+RESULT    benchmarks/results/search_20.json; search_200.json with --queries 200, search_20_1.json and
+          search_200_1.json with --threads 1
 
 A run answers all queries with k ids, best first. Sides, in queries a second: `ours`,
 `EmbeddingStore.search` as a user calls it (it looks for a newer version, and gives scores, ids and
 metadata); `ours_top_k`, `search.top_k` alone over the vectors that it holds; `numpy`, a BLAS
-product with unit vectors in memory, argpartition and a sort; `lancedb`, its exhaustive search over
-the same table, one query after another, of the first few only: it reads the table each time.
+product with unit vectors in memory, argpartition and a sort; `faiss`, its `IndexFlatIP` of the same
+vectors; `lancedb`, its exhaustive search over the same table, one query after another, of the first
+few only: it reads the table each time.
 """
 
 import dataclasses
@@ -62,7 +64,8 @@ class _Folder:
 
 def prepare(command: Command) -> measure.Comparison:
     """Fills a store and names the sides."""
-    # Here, so that its import is no part of its memory.
+    # Here, so that their imports are no part of their memory.
+    import faiss  # noqa: F401  # pyright: ignore[reportMissingImports]
     import lancedb  # noqa: F401
 
     rng = np.random.default_rng(command.seed)
@@ -77,11 +80,12 @@ def prepare(command: Command) -> measure.Comparison:
     return measure.Comparison(
         settings=measure.settings_of(command),
         data={"name": "random normal vectors", "fingerprint": f"seed {command.seed}"},
-        packages=("lancedb",),
+        packages=("faiss-cpu", "lancedb"),
         sides={
             "ours": lambda: store_side(folder, queries, command.k),
             "ours_top_k": lambda: top_k_side(folder, queries, command.k),
             "numpy": lambda: numpy_side(folder, queries, command.k),
+            "faiss": lambda: faiss_side(folder, queries, command.k),
             "lancedb": lambda: scan_side(folder, queries[: command.scan_queries], command.k),
         },
         check=check_answers,
@@ -118,6 +122,17 @@ def numpy_side(folder: _Folder, queries: np.ndarray, k: int) -> measure.Side:
         return ids[np.take_along_axis(best, order, axis=1)]
 
     return measure.Side(run, len(queries))
+
+
+def faiss_side(folder: _Folder, queries: np.ndarray, k: int) -> measure.Side:
+    """As `top_k_side`, by faiss."""
+    import faiss  # pyright: ignore[reportMissingImports]
+
+    ids, vectors = _unit_vectors(folder)
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)  # pyright: ignore[reportCallIssue]
+    unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    return measure.Side(lambda: ids[index.search(unit, k)[1]], len(queries))  # pyright: ignore[reportCallIssue]
 
 
 def scan_side(folder: _Folder, queries: np.ndarray, k: int) -> measure.Side:

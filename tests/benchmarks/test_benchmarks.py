@@ -251,12 +251,13 @@ def test_the_pipeline_is_compared_with_loader_and_step(folder, review_file):
     assert record["sides"]["train_step"]["ratio"] > 0
 
 
+@needs("faiss")
 @needs("lancedb")
 def test_all_searches_find_the_same_neighbours():
     command = search.Command(OPTIONS, vectors=500, dim=8, queries=5, k=40, scan_queries=2)
     record = measure.compare("search", search.prepare, command, OPTIONS)
-    assert list(record["sides"]) == ["ours", "ours_top_k", "numpy", "lancedb"]
-    assert record["shared"] == {"ours_top_k": 1.0, "numpy": 1.0, "lancedb": 1.0}
+    assert list(record["sides"]) == ["ours", "ours_top_k", "numpy", "faiss", "lancedb"]
+    assert record["shared"] == {"ours_top_k": 1.0, "numpy": 1.0, "faiss": 1.0, "lancedb": 1.0}
     with pytest.raises(measure.DisagreementError, match=r"ours and numpy share 0\.7500"):
         answers = {"ours": np.array([[1, 2], [3, 4]]), "numpy": np.array([[2, 1], [3, 5]])}
         search.check_answers(answers)
