@@ -3,8 +3,7 @@
 COMMAND   python -m benchmarks.search --queries 20 --output benchmarks/results/search_20.json
 TIME      about 3 minutes
 HARDWARE  2 CPU cores, 4 GiB of memory
-RESULT    benchmarks/results/search_20.json; search_200.json with --queries 200, search_20_1.json and
-          search_200_1.json with --threads 1
+RESULT    benchmarks/results/search_QUERIES.json; with --threads 1 search_QUERIES_1.json
 
 A run answers all queries with k ids, best first. Sides, in queries a second: `ours`,
 `EmbeddingStore.search` as a user calls it (it looks for a newer version, and gives scores, ids and
