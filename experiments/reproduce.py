@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from experiments.records import read_record
@@ -31,6 +30,7 @@ from experiments.sweep.cells import flatten
 from retrieval_jax.config import split_at_dashes
 from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.logs import result_console
 
 # What differs from one time to the next, or says how and not what.
 IGNORED = ("provenance", "config", "configs", "seeds", "tuning", "budget")
@@ -185,7 +185,7 @@ def main() -> None:
                 raise InputError(f"the command ended with status {code}", "See its output above.")
         after = read_record(command.new or output, before["experiment"])
     differences = compare(before, after, command.tolerance, command.deviations)
-    console = Console()
+    console = result_console()
     console.print(comparison_table(differences, len(numbers_of(before))))
     fingerprints = [of.get("provenance", {}).get("data_fingerprint") for of in (before, after)]
     if fingerprints[0] != fingerprints[1]:

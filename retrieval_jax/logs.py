@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from retrieval_jax.errors import InputError
+
+FILE_COLUMNS = 200
 
 
 class MetricWriter:
@@ -138,6 +141,16 @@ class TrainingProgress:
     def __exit__(self, *_: object) -> None:
         """Stops drawing."""
         self._bar.stop()
+
+
+def result_console() -> Console:
+    """A console for tables of results: the terminal's, or one wide enough for a file to hold all.
+
+    Without it rich takes 80 columns for a file and cuts numbers off. `COLUMNS` is obeyed.
+    """
+    console = Console()
+    wide = console.is_terminal or "COLUMNS" in os.environ
+    return console if wide else Console(width=FILE_COLUMNS)
 
 
 def quiet_libraries() -> None:

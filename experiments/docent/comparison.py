@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import docent_jax
@@ -33,6 +32,7 @@ from retrieval_jax import config as config_lib
 from retrieval_jax import plots
 from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.logs import result_console
 from retrieval_jax.rankings import Ranking, fuse, write_ranking
 from retrieval_jax.runs import RunFolder
 
@@ -237,14 +237,14 @@ def _significance(
 def print_table(results: Mapping, corpus: EntityCorpus) -> None:
     """Prints the comparison."""
     table = Table(title=f"Zero-shot ranking: {corpus.summary}")
-    table.add_column("system", no_wrap=True)
+    table.add_column("system")
     for split in SPLITS:
         for measure in MEASURES:
-            table.add_column(f"{split} {measure}", justify="right")
+            table.add_column(f"{split}\n{measure}", justify="right", no_wrap=True)
     for name, system in results["systems"].items():
         cells = [system[split][measure] for split in SPLITS for measure in MEASURES]
         table.add_row(name, *map(mean_and_sd, cells))
-    console = Console()
+    console = result_console()
     console.print(table)
     console.print(_tests_table(results["significance"]))
 

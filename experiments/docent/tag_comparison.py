@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from docent_jax.tag_baselines import top_tags_scores
@@ -29,6 +28,7 @@ from docent_jax.tag_task import TagTuningConfig, fine_tune
 from experiments.records import differences, mean_and_sd, one_family, summarise_measures
 from retrieval_jax.config import to_dict
 from retrieval_jax.kept import content_name, keep
+from retrieval_jax.logs import result_console
 
 PARTS = ("dev", "test")
 BEST = "best.json"
@@ -252,7 +252,7 @@ def print_counts(rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_column(name, justify="left" if name in ("split", "part") else "right")
     for row in rows:
         table.add_row(*(f"{v:,}" if isinstance(v, int) else v for v in row.values()))
-    Console().print(table)
+    result_console().print(table)
 
 
 def print_results(title: str, systems: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
@@ -269,4 +269,4 @@ def print_results(title: str, systems: Mapping[str, Mapping[str, Mapping[str, An
                 continue
             cells = [of[threshold][part][name] for part in ("test", "dev") for name in names]
             table.add_row(system, *map(mean_and_sd, cells))
-        Console().print(table)
+        result_console().print(table)

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from experiments.records import differences, make_record, mean_and_sd, summarise, write_record
@@ -47,7 +46,7 @@ from retrieval_jax.encoding import unit_length
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.fingerprints import files_fingerprint
-from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.logs import quiet_libraries, result_console
 from retrieval_jax.rankings import Ranking
 from retrieval_jax.significance import bootstrap_interval
 from retrieval_jax.text_files import require_file
@@ -263,7 +262,7 @@ def significance(
 
 def print_tables(record: Mapping[str, Any]) -> None:
     """Prints a table a pool: partial/full bpref of all, odd and even topics, and intervals."""
-    console = Console()
+    console = result_console()
     for pool in POOLS:
         size = "all judged formulas" if pool == "all" else "the small pool"
         table = Table(title=f"bpref, partial/full, over {size}: {record['data']}")

@@ -22,7 +22,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from experiments.gcl.baselines import Results, data_summary, evaluate_all, per_topic, summary
@@ -41,7 +40,7 @@ from gcl_jax.formulas.trees import Layout
 from retrieval_jax import plots
 from retrieval_jax.config import preset
 from retrieval_jax.errors import check_at_least_1, one_screen_errors
-from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.logs import quiet_libraries, result_console
 from retrieval_jax.rankings import read_ranking
 
 AUGMENTATIONS: tuple[Augmentation, ...] = (
@@ -271,7 +270,7 @@ def print_tables(means: Mapping[str, Any], command: Command) -> None:
                 NAMES[row],
                 *(" / ".join(mean_and_sd(cell[m]) for m in MEASURES) for cell in cells),
             )
-        Console().print(table)
+        result_console().print(table)
 
 
 if __name__ == "__main__":

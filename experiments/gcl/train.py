@@ -19,7 +19,6 @@ from typing import Annotated, Any
 import numpy as np
 import tensorflow_datasets as tfds
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 import gcl_jax
@@ -36,7 +35,7 @@ from retrieval_jax.config import parse_command_line, to_dict
 from retrieval_jax.distributed import is_main, main_first
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.kept import content_name, keep
-from retrieval_jax.logs import quiet_libraries, read_metrics
+from retrieval_jax.logs import quiet_libraries, read_metrics, result_console
 from retrieval_jax.rankings import Ranking, write_ranking
 from retrieval_jax.runs import RunFolder
 
@@ -177,7 +176,7 @@ def print_results(run: RunFolder, results: Mapping[str, Any]) -> None:
     for pool, of_pool in results["bpref"].items():
         cells = ["/".join(f"{of_pool[t][m]:.3f}" for m in MEASURES) for t in TOPICS]
         table.add_row(pool, *cells)
-    console = Console()
+    console = result_console()
     console.print(table)
     console.print(
         f"search: python -m experiments.gcl.search 'x^2+y^2' --run {run.path}"

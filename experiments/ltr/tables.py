@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from experiments.records import summarise
 from ltr_jax.evaluation import MEASURE, compare_cells
 from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.logs import result_console
 from retrieval_jax.significance import bootstrap_interval
 
 Seeds = Sequence[dict[int, Evaluation]]
@@ -81,7 +81,7 @@ def _per_query(runs: Sequence[Evaluation]) -> np.ndarray:
 def print_table(record: Mapping[str, Any], title: str) -> None:
     """Prints the means, a table for each pair, and the tests below."""
     systems, split = record["systems"], record["split"]
-    console = Console()
+    console = result_console()
     pairs: dict[str, list[str]] = {}
     for cell in next(iter(systems.values()))[split]:
         pairs.setdefault(cell.partition(" ")[0], []).append(cell)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 import mathsim_jax
@@ -35,7 +34,7 @@ from mathsim_jax.evaluation import (
     retrieval_measures,
 )
 from retrieval_jax.errors import InputError, one_screen_errors
-from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.logs import quiet_libraries, result_console
 from retrieval_jax.pretrained import DEFAULT_ENCODER, find_encoder
 from retrieval_jax.runs import RunFolder
 
@@ -174,7 +173,7 @@ def compare(
 
 def print_results(results: Mapping[str, Any]) -> None:
     """Prints a table for each set of test pairs, with the differences below."""
-    console = Console()
+    console = result_console()
     for name, comparison in results["comparisons"].items():
         table = Table(title=f"{name}: {comparison['pairs']}")
         table.add_column("encoder", no_wrap=True)

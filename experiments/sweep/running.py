@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.live import Live
 
 from experiments.sweep import status
 from experiments.sweep.cells import Cell, Sweep, state
 from experiments.sweep.launchers import Launcher
 from experiments.sweep.worker import note_killed
+from retrieval_jax.logs import result_console
 
 
 def run_sweep(name: str, sweep: Sweep, output: Path, launcher: Launcher) -> list[Cell]:
@@ -17,7 +17,7 @@ def run_sweep(name: str, sweep: Sweep, output: Path, launcher: Launcher) -> list
     for cell in cells:
         cell.prepare(output)
     todo = [cell for cell in cells if state(cell.folder(output)) not in ("done", "running")]
-    console = Console()
+    console = result_console()
     said = ""
 
     def watch() -> None:
@@ -42,7 +42,7 @@ def run_sweep(name: str, sweep: Sweep, output: Path, launcher: Launcher) -> list
 
 def print_sweep(name: str, sweep: Sweep, output: Path) -> bool:
     """Prints the table, and what failed with its log; tells whether anything did."""
-    console = Console()
+    console = result_console()
     console.print(status.progress_table(name, status.rows_of(sweep, output)))
     failed = status.failures(sweep.cells(), output)
     for line in failed:

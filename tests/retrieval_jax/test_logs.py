@@ -2,7 +2,15 @@
 
 import json
 
-from retrieval_jax.logs import MetricWriter, TrainingProgress, read_metrics
+import pytest
+
+from retrieval_jax.logs import (
+    FILE_COLUMNS,
+    MetricWriter,
+    TrainingProgress,
+    read_metrics,
+    result_console,
+)
 
 
 def test_lines_are_read_back_and_later_ones_replace_earlier(tmp_path):
@@ -47,3 +55,11 @@ def test_silent_progress_prints_nothing(capsys):
     with TrainingProgress(10, 0, enabled=False) as progress:
         progress.update(5, {"loss": 1.25, "examples_per_second": 40.0})
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("columns", [None, "60"])
+def test_a_table_for_a_file_is_wide_unless_columns_says_otherwise(columns, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert result_console().width == int(columns or FILE_COLUMNS)
