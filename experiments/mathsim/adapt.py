@@ -1,7 +1,7 @@
 """Adapts an encoder to mathematical texts by masked language modelling.
 
 COMMAND   python -m experiments.mathsim.adapt --run runs/mathsim/adapted
-TIME      small: about 4 minutes, smoke: half a minute
+TIME      small: about 8 minutes, smoke: half a minute
 HARDWARE  small, smoke: 2 CPU cores; paper: accelerators
 SCORE     see experiments.mathsim.table
 
