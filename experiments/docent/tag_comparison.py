@@ -260,10 +260,10 @@ def print_results(title: str, systems: Mapping[str, Mapping[str, Mapping[str, An
     names = ("MAP", "AUC", "P@10", "NDCG@10")
     for threshold in next(iter(systems.values())):
         table = Table(title=f"{title}, {threshold}")
-        table.add_column("system", no_wrap=True)
+        table.add_column("system")
         for part in ("test", "dev"):
             for name in names:
-                table.add_column(f"{part} {name}", justify="right")
+                table.add_column(f"{part}\n{name}", justify="right", no_wrap=True)
         for system, of in systems.items():
             if threshold not in of:
                 continue

@@ -176,10 +176,10 @@ def print_results(results: Mapping[str, Any]) -> None:
     console = result_console()
     for name, comparison in results["comparisons"].items():
         table = Table(title=f"{name}: {comparison['pairs']}")
-        table.add_column("encoder", no_wrap=True)
+        table.add_column("encoder")
         measures = (*PAIR_MEASURES, *RETRIEVAL_MEASURES)
         for measure in measures:
-            table.add_column(measure, justify="right")
+            table.add_column(measure, justify="right", no_wrap=True)
         for system, row in comparison["systems"].items():
             table.add_row(system, *(mean_and_sd(row[measure]) for measure in measures))
         console.print(table)

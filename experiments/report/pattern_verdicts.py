@@ -69,7 +69,7 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
                 better = [row["difference"] > 0 and row["p_holm"] < LEVEL for row in rows]
                 shown += better
                 significant += [row["p_holm"] < LEVEL for row in rows]
-                topics |= {f"over {row['queries']} {row['topics']} topics" for row in rows}
+                topics |= {_topics_of(row) for row in rows}
                 if rows:
                     nearest = min(rows, key=lambda row: row["difference"])
                     numbers.append(
@@ -81,11 +81,17 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
                 numbers.append(seeds_in_words(record))
         if not shown:
             return Verdict("not measured", [NO_HEAT_MAP])
-        over = ", ".join(sorted(topics)).replace(" all ", " ")
-        test = significance_of(significant, f"{RANDOMISATION}, {over}, means over seeds")
+        over = " and ".join(sorted(topics))
+        test = significance_of(significant, f"{RANDOMISATION}, over {over}, means over seeds")
         return Verdict(outcome_of(shown), numbers, [NTCIR], test)
 
     return judge
+
+
+def _topics_of(row: Mapping[str, Any]) -> str:
+    """Over which topics a row was tested, in words."""
+    part = "" if row["topics"] == "all" else f"{row['topics']} "
+    return f"{row['queries']} {part}topics"
 
 
 def _sizes(of: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -130,8 +130,9 @@ def test_wrong_options_end_on_one_screen(quickstart, here, capsys, args, words):
     places = ["--run", folder / "other", "--data-dir", folder / "data"]
     if "--model.encoder" not in args:
         places += ["--model.encoder", folder / "encoder"]
-    with pytest.raises(SystemExit, match="2"):
+    with pytest.raises(SystemExit) as ended:
         here(pretrain.main, *places, *args)
+    assert ended.value.code == 2
     message = capsys.readouterr().err
     assert words in message
     assert "Traceback" not in message
@@ -140,6 +141,7 @@ def test_wrong_options_end_on_one_screen(quickstart, here, capsys, args, words):
 
 @pytest.mark.parametrize("module", [experiments.quickstart, pretrain, zero_shot_ranking])
 def test_help_explains(here, capsys, module):
-    with pytest.raises(SystemExit, match="0"):
+    with pytest.raises(SystemExit) as ended:
         here(module.main, "--help")
+    assert ended.value.code == 0
     assert "run" in capsys.readouterr().out
