@@ -71,6 +71,7 @@ if (ready) setTimeout(wait, 2000);
 
 if (form) {
   let typed;
+  let shown = location.search;
   field.addEventListener("input", () => {
     clearTimeout(typed);
     typed = setTimeout(show, 120);
@@ -87,9 +88,13 @@ if (form) {
   function submit() {
     if (!field.value.trim()) return;
     history.pushState(null, "", form.getAttribute("action") + query());
+    shown = location.search;
     search();
   }
   window.addEventListener("popstate", () => {
+    // A link within the page, such as to the search field, is told here too: nothing was asked.
+    if (location.search === shown) return;
+    shown = location.search;
     const asked = new URLSearchParams(location.search);
     field.value = asked.get("q") ?? "";
     for (const radio of form.querySelectorAll("[type=radio]")) {
