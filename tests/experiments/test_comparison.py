@@ -17,8 +17,9 @@ from experiments.docent.comparison import (
     BAG_MAX,
     BM25,
     FROZEN,
+    LEXICAL,
+    TFIDF,
     compare,
-    fused_name,
     names_kept,
     print_table,
     without_spaces,
@@ -60,8 +61,9 @@ def test_all_measures_are_tested_in_one_family(capsys):
         return {split: {f"{split}{i}": of for i, of in found.items()} for split in ("dev", "test")}
 
     better, worse = [1] * 6 + [60, 120], [2] * 6 + [60, 40]
-    baselines = {BM25: ranking(worse), names_kept(BM25): ranking(better)}
+    baselines = {BM25: ranking(worse), TFIDF: ranking(worse), names_kept(BM25): ranking(better)}
     found = compare(corpus, baselines, {})
+    assert found["systems"][LEXICAL] == found["systems"][BM25] == found["systems"][TFIDF]
     rows = found["significance"]
     assert [row["measure"] for row in rows] == list(MEASURES)
     assert {(row["first"], row["second"]) for row in rows} == {(names_kept(BM25), BM25)}
@@ -128,7 +130,7 @@ def test_the_command_shows_what_names_are_worth(tmp_path, monkeypatch, capsys):
     assert test_rr[names_kept(BM25)] > 0.9 > 0.7 > test_rr[BM25]
     pairs = {(row["first"], row["second"]) for row in record["significance"]}
     assert {(names_kept(name), name) for name in (BM25, BAG_MAX, FROZEN)} < pairs
-    assert (fused_name("DocEnt-Dual"), BM25) in pairs
+    assert {("DocEnt-Dual + BM25", BM25), (f"DocEnt-Dual + {LEXICAL}", LEXICAL)} < pairs
     assert len(record["significance"]) == len(pairs) * len(MEASURES)
     assert names_kept(BM25) in capsys.readouterr().out
     kept = dataclasses.replace(data, keep_names=True)
