@@ -8,7 +8,6 @@ import importlib.metadata
 import json
 import multiprocessing
 import os
-import re
 import statistics
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import tyro
 
+from experiments.machine import resident_mib
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.runs import provenance_record
 
@@ -205,16 +205,6 @@ def _run_alone(prepare: Callable[[C], Comparison], command: C, side: str) -> flo
     before = resident_mib("VmRSS")
     build().run()
     return resident_mib("VmHWM") - before
-
-
-def resident_mib(field: str, process: int | str = "self") -> float:
-    """Resident memory of a process now (VmRSS) or at most (VmHWM); 0 if it has ended.
-
-    Not `ru_maxrss`: a child's starts at what its parent held.
-    """
-    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    found = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
-    return int(found[1]) / 1024 if found else 0.0
 
 
 def limit_threads(threads: int) -> None:

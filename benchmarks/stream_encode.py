@@ -28,7 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from benchmarks.measure import DisagreementError, give_record, resident_mib
+from benchmarks.measure import DisagreementError, give_record
+from experiments.machine import resident_mib
 from mathsim_jax.adaptation import load_encoder
 from mathsim_jax.config import EncoderConfig
 from mathsim_jax.inference import SentenceEncoder

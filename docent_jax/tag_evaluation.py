@@ -14,7 +14,7 @@ import numpy as np
 from docent_jax.datasets.corpus import stable_hash
 from docent_jax.datasets.tags import TagVotes
 from retrieval_jax.errors import InputError
-from retrieval_jax.evaluation import label_ranking_average_precision, roc_auc
+from retrieval_jax.evaluation import label_ranking_average_precisions, roc_auc
 from retrieval_jax.rankings import check_shape
 
 # The paper's holdouts (table 3), its threshold (footnote 7) and the authors' folds of users.
@@ -66,11 +66,9 @@ def measure(votes: np.ndarray, scores: np.ndarray, threshold: int, k: int = MAX_
     """
     votes, scores = np.asarray(votes), np.asarray(scores, np.float64)
     labels = votes > threshold
-    ranking_precision = label_ranking_average_precision(labels, scores)
+    film_precisions = label_ranking_average_precisions(labels, scores)
     area = roc_auc(labels, scores)
     films = labels.any(axis=1)
-    film_precisions = np.full(votes.shape[0], np.nan)
-    film_precisions[films] = _average_precisions(labels[films], scores[films])
     precision = _tie_averaged(labels[films], scores[films], k)
     positions = np.arange(1, precision.shape[1] + 1)
     discounts = 1 / np.log2(positions + 1)
@@ -80,26 +78,13 @@ def measure(votes: np.ndarray, scores: np.ndarray, threshold: int, k: int = MAX_
     curve = (np.cumsum(precision, axis=1) / positions).mean(axis=0)
     at = min(10, len(positions)) - 1
     values = {
-        "MAP": ranking_precision,
+        "MAP": np.nanmean(film_precisions),
         "AUC": area,
         "P@10": curve[at],
         "NDCG@10": ndcg[at],
     }
     values = {name: float(value) for name, value in values.items()}
     return TagMeasures(values, curve, ndcg, film_precisions)
-
-
-def _average_precisions(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Label ranking average precision of each row, `[films]`; all have a positive."""
-    order = np.argsort(-scores, axis=1, kind="stable")
-    ranked = np.take_along_axis(labels, order, axis=1)
-    ordered = np.take_along_axis(scores, order, axis=1)
-    # Where the tags end that are tied with each: they all share the worst of their ranks.
-    ends = np.tile(np.arange(ordered.shape[1]), (len(ordered), 1))
-    ends[:, :-1][ordered[:, :-1] == ordered[:, 1:]] = ordered.shape[1]
-    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
-    precisions = np.take_along_axis(np.cumsum(ranked, axis=1), ends, axis=1) / (ends + 1)
-    return (precisions * ranked).sum(axis=1) / ranked.sum(axis=1)
 
 
 def _tie_averaged(gains: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:

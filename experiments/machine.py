@@ -29,16 +29,22 @@ def seconds_since_start() -> float | None:
     return round(float(uptime[0]) - started, 1)
 
 
-def peak_mib() -> float:
-    """MiB that this process has held at most.
+def resident_mib(field: str, process: int | str = "self") -> float:
+    """MiB that a process holds now (`VmRSS`) or held at most (`VmHWM`); 0 where nothing tells.
 
-    Not `ru_maxrss` where Linux tells: a child's starts at what its parent held.
+    Not `ru_maxrss`: a child's starts at what its parent held.
     """
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", _read_proc("self/status"), re.MULTILINE)
-    if found:
-        return round(int(found[1]) / 1024, 1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+    found = re.search(rf"^{field}:\s+(\d+) kB$", _read_proc(f"{process}/status"), re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def peak_mib() -> float:
+    """MiB that this process has held at most."""
+    peak = resident_mib("VmHWM")
+    if not peak:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak /= 2**20 if sys.platform == "darwin" else 2**10
+    return round(peak, 1)
 
 
 def _read_proc(name: str) -> str:

@@ -173,8 +173,8 @@ def roc_auc(labels: ArrayLike, scores: ArrayLike) -> float:
     return float(sklearn_metrics.roc_auc_score(labels.ravel(), scores.ravel()))
 
 
-def label_ranking_average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Computes the mean label-ranking average precision over the rows that have a positive.
+def label_ranking_average_precisions(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
+    """Computes each row's label-ranking average precision.
 
     Tied labels share the worst of their ranks, as scikit-learn has it.
 
@@ -182,16 +182,24 @@ def label_ranking_average_precision(labels: ArrayLike, scores: ArrayLike) -> flo
         labels: `[rows, labels]`, 0 or 1.
         scores: `[rows, labels]` floats.
 
+    Returns:
+        float64 `[rows]`, NaN for a row without a positive.
+
     Raises:
         InputError: shapes that disagree, other labels, scores that are not finite, or no positive.
     """
     labels, scores = _check_labels(labels, scores)
     if labels.ndim != 2:
         raise InputError(f"labels has shape {labels.shape}", "Its shape must be [rows, labels].")
-    rows = labels.any(axis=1)
-    if not rows.any():
+    rows = np.flatnonzero(labels.any(axis=1))
+    if not rows.size:
         raise InputError("labels hold no positive", "Give at least one.")
-    return float(sklearn_metrics.label_ranking_average_precision_score(labels[rows], scores[rows]))
+    precisions = np.full(len(labels), np.nan)
+    for row in rows:
+        precisions[row] = sklearn_metrics.label_ranking_average_precision_score(
+            labels[[row]], scores[[row]]
+        )
+    return precisions
 
 
 def _check_labels(labels: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks import stream_encode
-from benchmarks.measure import DisagreementError, resident_mib
+from benchmarks.measure import DisagreementError
 from benchmarks.stream_encode import Look
+from experiments.machine import resident_mib
 from tests.bert_folders import write_tiny_bert
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from retrieval_jax.errors import InputError
-from retrieval_jax.evaluation import evaluate, label_ranking_average_precision, roc_auc
+from retrieval_jax.evaluation import evaluate, label_ranking_average_precisions, roc_auc
 
 # Order a b c d e x, where x is unjudged.
 QRELS = {"q": {"a": 0, "b": 3, "c": 1, "d": 0, "e": 2}}
@@ -120,12 +120,13 @@ def test_roc_auc_is_the_share_of_ordered_pairs():
     assert roc_auc(labels, scores) == pytest.approx(expected)
 
 
-def test_label_ranking_average_precision_leaves_out_rows_without_a_positive():
+def test_a_row_without_a_positive_has_no_label_ranking_average_precision():
     labels = [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     scores = [[0.9, 0.8, 0.7], [1, 2, 3], [0.5, 0.5, 0.1]]
     # First row: ranks 1 and 3. Third: its positive ties for ranks 1 and 2, and takes the worse.
-    expected = ((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2
-    assert label_ranking_average_precision(labels, scores) == pytest.approx(expected)
+    expected = [(1 / 1 + 2 / 3) / 2, math.nan, 1 / 2]
+    found = label_ranking_average_precisions(labels, scores)
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -136,8 +137,8 @@ def test_label_ranking_average_precision_leaves_out_rows_without_a_positive():
         (roc_auc, [1, 0], [0.1], r"scores has shape \(1,\)"),
         (roc_auc, [1, 2], [0.1, 0.2], r"hold 2 and 0.2 at \(1,\)"),
         (roc_auc, [1, 0], [0.1, math.nan], r"hold 0 and nan at \(1,\)"),
-        (label_ranking_average_precision, [[0, 0]], [[1, 2]], "labels hold no positive"),
-        (label_ranking_average_precision, [0, 1], [1, 2], r"labels has shape \(2,\)"),
+        (label_ranking_average_precisions, [[0, 0]], [[1, 2]], "labels hold no positive"),
+        (label_ranking_average_precisions, [0, 1], [1, 2], r"labels has shape \(2,\)"),
     ],
 )
 def test_label_measures_refuse_bad_input(measure, labels, scores, problem):
