@@ -1,6 +1,7 @@
 """Measures of rankings: ours beside trec_eval's own C code.
 
 COMMAND   python -m benchmarks.evaluation --output benchmarks/results/evaluation.json
+          with many judgements and ties: --judged 40 --digits 3
 TIME      about 2 minutes
 HARDWARE  2 CPU cores, 4 GiB of memory
 RESULT    benchmarks/results/evaluation.json

@@ -118,7 +118,7 @@ class ModelConfig:
             if self.kind != "dual":
                 raise InputError(
                     f"model.chunk_texts with model.kind {self.kind}, which masks words",
-                    "Only dual is encoded in chunks; take model.remat or training.accumulate.",
+                    "Only dual is encoded in chunks; take model.remat or a smaller batch.",
                 )
 
 

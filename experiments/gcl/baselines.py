@@ -5,8 +5,7 @@ COMMAND   python -m experiments.gcl.baselines --results experiments/results/gcl_
           --tangent-cft.epochs 5
 TIME      10 seconds; Tangent-CFT: parsing, then training on 30,000 formulas
 HARDWARE  2 CPU cores
-SCORE     bpref partial/full, all 20 topics, 1,198 formulas: edge Dice .720/.574, path Dice
-          .746/.647, query-weighted paths .771/.679
+SCORE     experiments/results/gcl_baselines.json
 
 Files of NTCIR-12 are read from --folder, or from the folder `formulas` in the folder that
 RETRIEVAL_DATA names. Overlaps were chosen on all topics by those who published them: look at the

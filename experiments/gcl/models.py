@@ -4,9 +4,7 @@ COMMAND   python -m experiments.gcl.models --tangent-cft runs/tangent_cft
           --results experiments/results/gcl_models.json
 TIME      20 runs of a minute
 HARDWARE  1 CPU core
-SCORE     bpref partial/full, all 20 topics, 1,198 formulas, mean of 5 seeds: ours .763/.652, four
-          times as wide .777/.675 (untrained .778/.691); path Dice .746/.647, query-weighted paths
-          .771/.679
+SCORE     experiments/results/gcl_models.json
 
 Encoders are trained on Wikipedia's formulas, each with several seeds, which also draw its hash.
 What is chosen is chosen on the odd-numbered topics: the preset, the weights of layouts and of the
