@@ -91,12 +91,13 @@ def test_the_run_is_used_from_python_and_from_the_command_line(quickstart):
 def test_the_command_line_writes_vectors(quickstart, here):
     folder, _, _ = quickstart
     ranker = docent_jax.load(folder / "run")
-    (folder / "texts.txt").write_text("one text\nanother text\n")
+    # One text a line, whatever Python takes for the end of a line; other bytes do no harm.
+    (folder / "texts.txt").write_bytes("one\u2028text\f\nanother text\r\n".encode() + b"\xff\n")
     vectors = folder / "vectors.npy"
     output = ("--input", folder / "texts.txt", "--output", vectors)
     here(docent_jax.__main__.main, "encode", "--run", folder / "run", *output)
     np.testing.assert_allclose(
-        np.load(vectors), ranker.encode(["one text", "another text"]), atol=1e-5
+        np.load(vectors), ranker.encode(["one text", "another text", "\ufffd"]), atol=1e-5
     )
     here(docent_jax.__main__.main, "entities", "--run", folder / "run", "--output", vectors)
     np.testing.assert_allclose(np.load(vectors), ranker.entity_vectors, atol=1e-5)
