@@ -11,6 +11,8 @@ import pytest
 import docent_jax.__main__
 import experiments.quickstart
 from experiments.docent import pretrain, zero_shot_ranking
+from retrieval_jax.evaluation import evaluate
+from retrieval_jax.rankings import read_qrels, read_ranking
 from tests.bert_folders import write_tiny_bert
 
 
@@ -61,6 +63,9 @@ def test_quickstart_trains_evaluates_restores_and_answers(quickstart):
     for system in results["systems"].values():
         assert 0 < system["test"]["RR"]["mean"] <= 1
     assert results["provenance"]["data_fingerprint"]
+    written = folder / "run" / "qrels.trec", folder / "run" / "ranking.trec"
+    found = evaluate(read_qrels(written[0]), read_ranking(written[1]), ["RR"]).mean["RR"]
+    assert found == pytest.approx(results["systems"]["DocEnt-Dual"]["test"]["RR"]["mean"])
     names = {path.name for path in (folder / "run").iterdir()}
     expected = "config.json provenance.json metrics.jsonl results.json ranking.trec plots best"
     assert set(expected.split()) < names
