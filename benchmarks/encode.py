@@ -50,7 +50,7 @@ def prepare(command: Command) -> measure.Comparison:
         )
     return measure.Comparison(
         settings=measure.settings_of(command),
-        data=reviews.describe(texts, "sentences"),
+        data=reviews.describe(command.reviews, texts, "sentences"),
         packages=("torch", "transformers", "sentence-transformers"),
         sides=sides,
         check=check_cosines,

@@ -54,7 +54,7 @@ def prepare(command: Command) -> measure.Comparison:
 
     return measure.Comparison(
         settings=measure.settings_of(command),
-        data=reviews.describe(texts, "paired sentences"),
+        data=reviews.describe(command.reviews, texts, "paired sentences"),
         packages=("torch", "transformers"),
         sides={
             "ours": lambda: our_side(table, command.batch_size),

@@ -111,7 +111,7 @@ def prepare(command: Command) -> measure.Comparison:
     side = functools.partial(our_side, encoder.config, params, masked, labels, batches)
     return measure.Comparison(
         settings=measure.settings_of(command) | {"masked_share": MASKED_SHARE},
-        data=reviews.describe(texts, "sentences"),
+        data=reviews.describe(command.reviews, texts, "sentences"),
         packages=("torch", "transformers"),
         sides={
             "ours": lambda: side(all_positions=False),

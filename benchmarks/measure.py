@@ -3,6 +3,7 @@
 A benchmark gives `compare` a function that prepares its *sides*: ours first, then the peers.
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -21,6 +22,7 @@ import tyro
 
 from experiments.machine import resident_mib
 from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.files import whole_file
 from retrieval_jax.runs import provenance_record
 
 C = TypeVar("C")
@@ -172,7 +174,8 @@ def give_record(record: Mapping[str, Any], output: Path | None) -> None:
     print(line)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(line + "\n", encoding="utf-8")
+        with whole_file(output) as partial:
+            partial.write_text(line + "\n", encoding="utf-8")
 
 
 def check_losses(losses: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -192,7 +195,7 @@ def check_losses(losses: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def peak_memory(prepare: Callable[[C], Comparison], command: C, side: str) -> float:
     """MiB that building `side` and running it once needs at most, in a process of its own.
 
-    What the process holds before (interpreter, imported libraries of all sides, data) is not
+    What the process held before (interpreter, imported libraries of all sides, data) is not
     counted. Linux only.
     """
     context = multiprocessing.get_context("spawn")
@@ -202,6 +205,10 @@ def peak_memory(prepare: Callable[[C], Comparison], command: C, side: str) -> fl
 
 def _run_alone(prepare: Callable[[C], Comparison], command: C, side: str) -> float:
     build = prepare(command).sides[side]
+    with contextlib.suppress(
+        OSError
+    ):  # some systems do not let the peak be set to what is held now
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     before = resident_mib("VmRSS")
     build().run()
     return resident_mib("VmHWM") - before

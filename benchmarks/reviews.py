@@ -78,10 +78,11 @@ def read_reviews(path: Path | None) -> Iterator[list[str]]:
             yield [sentence.strip() for sentence in sentences if len(sentence.split()) >= 3]
 
 
-def describe(sentences: Sequence[str], what: str) -> dict[str, str]:
-    """Says what a benchmark ran on: name, and SHA-256 of the texts (a line each)."""
+def describe(path: Path | None, sentences: Sequence[str], what: str) -> dict[str, str]:
+    """Says what a benchmark ran on: the file, and SHA-256 of the texts (a line each)."""
     digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
-    return {"name": f"{REVIEWS}: the first {len(sentences)} {what}", "fingerprint": digest}
+    name = REVIEWS if path is None else path.name
+    return {"name": f"{name}: the first {len(sentences)} {what}", "fingerprint": digest}
 
 
 def _exactly(count: int, sentences: Iterator[str], what: str) -> list[str]:

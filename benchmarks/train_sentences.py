@@ -52,7 +52,7 @@ def prepare(command: Command) -> measure.Comparison:
     peer_side = functools.partial(peer.pair_side, encoder.folder, table, dropout=dropout)
     return measure.Comparison(
         settings=measure.settings_of(command),
-        data=reviews.describe(texts, "paired sentences"),
+        data=reviews.describe(command.reviews, texts, "paired sentences"),
         packages=("torch", "transformers"),
         sides={
             "ours": lambda: ours.pair_side(encoder, table, in_text_order),

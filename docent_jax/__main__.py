@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,9 +12,10 @@ import tyro
 from docent_jax.datasets.downloads import GLOVE_6B, fetch
 from docent_jax.inference import load, print_answers
 from docent_jax.word_vectors import write_word2vec
-from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.store import EmbeddingStore
+from retrieval_jax.text_files import read_lines, require_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Encode:
 
     Attributes:
         run: run folder of a trained model.
-        input: UTF-8 file, one text a line.
+        input: UTF-8 file, plain, gzip or xz, one text a line.
         output: file to write.
     """
 
@@ -114,9 +116,8 @@ def main() -> None:
             queries = list(command.queries) or [line.strip() for line in sys.stdin if line.strip()]
             print_answers(queries, ranker.rank(queries, command.k))
         case Encode():
-            if not command.input.is_file():
-                raise InputError(f"no such file: {command.input}", "Give a text file.")
-            texts = command.input.read_text(encoding="utf-8").splitlines()
+            path = require_file(command.input, "Give a text file, one text a line.")
+            texts = [text.removesuffix("\r") for _, text in read_lines(path, Counter())]
             np.save(command.output, ranker.encode(texts), allow_pickle=False)
         case Entities(format="word2vec"):
             write_word2vec(Path(command.output), ranker.entities, ranker.entity_vectors)

@@ -61,6 +61,7 @@ class EntityRanker:
         entities: names.
         entity_vectors: `[entities, dim]` float32; of unit length, but for DocEnt-Full, whose rows
             are as long as training left them.
+        factors: `[entities, columns]`: its products with `text_factors` are the scores.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -83,7 +84,7 @@ class EntityRanker:
         vectors = vectors if self._is_full else l2_normalize(vectors)
         self.entity_vectors = np.asarray(vectors)
         self._biases = biases
-        self._factors = entity_factors(vectors, biases)
+        self.factors = entity_factors(vectors, biases)
 
     @property
     def fingerprint(self) -> str:
@@ -148,17 +149,18 @@ class EntityRanker:
         Raises:
             InputError: as `encode`.
         """
-        scores, indices = top_k(self._text_factors(self.encode(queries)), self._factors, k)
+        scores, indices = top_k(self.text_factors(self.encode(queries)), self.factors, k)
         return [
             [RankedEntity(self.entities[i], float(s)) for i, s in zip(row, row_scores, strict=True)]
             for row, row_scores in zip(np.asarray(indices), np.asarray(scores), strict=True)
         ]
 
-    def _text_factors(self, encoded: np.ndarray) -> jax.Array:
+    def text_factors(self, encoded: np.ndarray) -> jax.Array:
+        """What is multiplied with `factors`, `[texts, columns]`, of what `encode` gives."""
         return text_factors(jnp.asarray(encoded), self._biases is not None)
 
     def _scores(self, encoded: np.ndarray) -> np.ndarray:
-        return np.asarray(self._text_factors(encoded)) @ np.asarray(self._factors).T
+        return np.asarray(self.text_factors(encoded)) @ np.asarray(self.factors).T
 
     def add_entities(self, texts: Mapping[str, Sequence[str]]) -> "EntityRanker":
         """Adds entities that were unknown in training, from their texts alone.

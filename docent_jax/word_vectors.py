@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from retrieval_jax import word_vectors
 from retrieval_jax.errors import InputError
+from retrieval_jax.files import whole_file
 
 _WORD = re.compile(r"\w+")
 
@@ -76,14 +77,14 @@ def train_word2vec(
 
 
 def write_word2vec(path: Path, names: Sequence[str], vectors: np.ndarray) -> None:
-    """Writes vectors in word2vec's text format, exact to float32.
+    """Writes vectors in word2vec's text format, exact to float32; whole or not at all.
 
     Args:
         path: file to write.
         names: `[n]`; white space, which separates fields, becomes "_".
         vectors: `[n, dim]` float32.
     """
-    with path.open("w", encoding="utf-8", newline="\n") as file:
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(vectors)} {vectors.shape[1]}\n")
         for name, row in zip(names, vectors.tolist(), strict=True):
             file.write(f"{'_'.join(name.split())} {' '.join(f'{value:.9g}' for value in row)}\n")
@@ -107,10 +108,13 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
         )
     rows: dict[str, np.ndarray] = {}
     dim: int | None = None
+    stated: int | None = None  # vectors, by the line of sizes
+    number = 0
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             fields = line.rstrip("\r\n").rstrip(" ").split(" ")
             if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+                stated = int(fields[0])
                 continue
             dim = dim or len(fields) - 1
             # Some words of GloVe's largest file hold spaces: the numbers are the last fields.
@@ -128,6 +132,11 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
                 )
             # The first of several, as in every reader of GloVe: they are in order of frequency.
             rows.setdefault(word, row)
+    if stated is not None and stated != number - 1:
+        raise InputError(
+            f"{path} holds {number - 1:,} vectors; its first line says {stated:,}",
+            "Fetch or make the file again.",
+        )
     if not rows:
         raise InputError(f"{path} holds no vector of these words", "Give another file.")
     return WordVectors(tuple(rows), np.stack(list(rows.values())))

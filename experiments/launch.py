@@ -1,29 +1,28 @@
-"""Submits a module to a cluster, with sweeps as arrays, requeued when it is preempted.
+"""Submits a module to a cluster, requeued when it is preempted.
 
 COMMAND   python -m experiments.launch slurm --nodes 2 --gpus-per-node 8 --hours 24 --
           experiments.docent.pretrain --preset paper --run runs/docent
-          python -m experiments.launch slurm --sweep training.seed=0,1,2 --
-          experiments.docent.pretrain --run runs/seeds/{point}
 TIME      a second; --dry-run prints the batch script instead
 HARDWARE  a machine from which sbatch works; extra `launch`
 
 The module is started by `python -m retrieval_jax.distributed` once for each GPU, or once on each
 node without. Before its time is over, or when it is preempted, it is told to stop, saves, and is
 put into the queue again, where the same command goes on. Logs are in the folder of `--logs`.
+Several runs are submitted by `python -m experiments.sweep --launcher slurm`.
 """
 
 import argparse
 import contextlib
 import dataclasses
-import itertools
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -33,12 +32,11 @@ from retrieval_jax.errors import InputError, one_screen_errors
 STOPPED = tuple(
     code for number in (signal.SIGUSR2, signal.SIGTERM) for code in (128 + number, -number)
 )
-POINT = "{point}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Slurm:
-    """What to ask Slurm for.
+    """What to ask Slurm for, for each job.
 
     Attributes:
         nodes: machines of a job.
@@ -51,12 +49,9 @@ class Slurm:
         account: None = your default.
         save_seconds: how long before the end it is told to stop.
         requeues: how often it may run out of time.
-        parallel: points of a sweep that run at a time, at most.
         setup: shell commands before it starts, for example `module load cuda`.
-        sweep: FIELD=V1,V2,...: a job for each combination of values, as `--FIELD VALUE`.
         name: of the job.
         logs: folder, shared by the nodes, of logs and of what submitit keeps.
-        dry_run: print the batch script, submit nothing.
         extra: further options of sbatch, NAME=VALUE, for example `constraint=h100`.
     """
 
@@ -70,13 +65,23 @@ class Slurm:
     account: str | None = None
     save_seconds: int = 120
     requeues: int = 100
-    parallel: int = 16
     setup: tuple[str, ...] = ()
-    sweep: tuple[str, ...] = ()
     name: str = "retrieval"
     logs: Path = Path("runs/logs")
-    dry_run: bool = False
     extra: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What to ask for, and whether to do so.
+
+    Attributes:
+        slurm: what to ask Slurm for.
+        dry_run: print the batch script, submit nothing.
+    """
+
+    slurm: Annotated[Slurm, tyro.conf.arg(name="")] = Slurm()
+    dry_run: bool = False
 
 
 class ModuleJob:
@@ -123,37 +128,15 @@ class ModuleJob:
         return DelayedSubmission(ModuleJob(self.module, self.args))
 
 
-def sweep_points(sweep: Sequence[str], args: Sequence[str]) -> list[list[str]]:
-    """Arguments of each combination of a sweep's values, `POINT` replaced by its name.
-
-    Raises:
-        InputError: a sweep without values, or arguments that name no folder for each point.
-    """
-    if not sweep:
-        return [list(args)]
-    fields = [field.partition("=") for field in sweep]
-    for field, (name, _, values) in zip(sweep, fields, strict=True):
-        if not name or not values:
-            raise InputError(f"the sweep {field!r} has no values", "Give FIELD=VALUE,VALUE,...")
-    if not any(POINT in arg for arg in args):
-        raise InputError(
-            "every point of the sweep would write to the same folder",
-            f"Put {POINT} into the module's arguments: --run runs/{POINT}",
-        )
-    points = []
-    for values in itertools.product(*(values.split(",") for _, _, values in fields)):
-        pairs = [(name, value) for (name, _, _), value in zip(fields, values, strict=True)]
-        point = "_".join(f"{name.rpartition('.')[2]}{value}" for name, value in pairs)
-        options = [word for name, value in pairs for word in (f"--{name}", value)]
-        points.append([*(arg.replace(POINT, point) for arg in args), *options])
-    return points
-
-
-def make_executor(command: Slurm) -> Any:
+def make_executor(slurm: Slurm, needs_slurm: bool = True) -> Any:
     """A submitit executor with what was asked for.
 
+    Args:
+        slurm: what to ask for.
+        needs_slurm: False where only its script is wanted: it is made without Slurm, too.
+
     Raises:
-        InputError: submitit is absent, there is no sbatch here (but for a dry run), or an `extra`
+        InputError: submitit is absent, there is no Slurm here though it is needed, or an `extra`
             that is no NAME=VALUE.
     """
     try:
@@ -162,43 +145,39 @@ def make_executor(command: Slurm) -> Any:
         raise InputError("submitit is not installed", "pip install -e '.[launch]'") from error
 
     class Executor(SlurmExecutor):
-        """Prints its script; for that, no Slurm is needed."""
+        """Is also made where there is no Slurm."""
 
         @classmethod
         def affinity(cls) -> int:
-            return 2 if command.dry_run else super().affinity()
+            return super().affinity() if needs_slurm else 2
 
-        def script(self) -> str:
-            return self._make_submission_file_text(self._submitit_command_str, "dry-run")
-
-    extra = {name: value for name, _, value in (item.partition("=") for item in command.extra)}
+    extra = {name: value for name, _, value in (item.partition("=") for item in slurm.extra)}
     if not all(extra.values()):
-        raise InputError(f"extra {command.extra} is not NAME=VALUE", "Write constraint=h100.")
+        raise InputError(f"extra {slurm.extra} is not NAME=VALUE", "Write constraint=h100.")
     try:
-        executor = Executor(command.logs.absolute(), max_num_timeout=command.requeues)
+        executor = Executor(slurm.logs.absolute(), max_num_timeout=slurm.requeues)
     except RuntimeError as error:
         raise InputError(
             "this machine submits no Slurm jobs: there is no srun",
-            "Call it on a login node, or with --dry-run.",
+            "Call it on a login node; --dry-run needs no Slurm.",
         ) from error
-    if command.gpus_per_node and command.tasks_per_node not in (0, command.gpus_per_node):
+    if slurm.gpus_per_node and slurm.tasks_per_node not in (0, slurm.gpus_per_node):
         raise InputError(
-            f"{command.tasks_per_node} tasks for {command.gpus_per_node} GPUs of a node",
-            "Leave --tasks-per-node out: under Slurm each process takes one GPU.",
+            f"{slurm.tasks_per_node} tasks for {slurm.gpus_per_node} GPUs of a node",
+            "Leave tasks-per-node out: under Slurm each process takes one GPU.",
         )
     asked = {
-        "job_name": command.name,
-        "nodes": command.nodes,
-        "ntasks_per_node": command.tasks_per_node or command.gpus_per_node or 1,
-        "gpus_per_node": command.gpus_per_node or None,
-        "cpus_per_task": command.cpus_per_task,
-        "mem": None if command.mem_gb is None else f"{round(command.mem_gb * 1024)}MB",
-        "time": max(round(command.hours * 60), 1),
-        "partition": command.partition,
-        "account": command.account,
-        "signal_delay_s": command.save_seconds,
-        "setup": list(command.setup) or None,
-        "array_parallelism": command.parallel,
+        "job_name": slurm.name,
+        "nodes": slurm.nodes,
+        "ntasks_per_node": slurm.tasks_per_node or slurm.gpus_per_node or 1,
+        "gpus_per_node": slurm.gpus_per_node or None,
+        "cpus_per_task": slurm.cpus_per_task,
+        "mem": None if slurm.mem_gb is None else f"{round(slurm.mem_gb * 1024)}MB",
+        "time": max(round(slurm.hours * 60), 1),
+        "partition": slurm.partition,
+        "account": slurm.account,
+        "signal_delay_s": slurm.save_seconds,
+        "setup": list(slurm.setup) or None,
         # One process that dies takes the others with it; a node that fails puts it in the queue.
         "srun_args": ["--kill-on-bad-exit=1"],
         "additional_parameters": {"requeue": True, **extra},
@@ -207,35 +186,47 @@ def make_executor(command: Slurm) -> Any:
     return executor
 
 
-def submit(command: Slurm, module: str, args: Sequence[str]) -> list[Any]:
-    """Submits a module, as an array if it is swept; a dry run prints the script.
+def batch_script(executor: Any) -> str:
+    """The script that an executor of `make_executor` would give to sbatch."""
+    return executor._make_submission_file_text(executor._submitit_command_str, "dry-run")
+
+
+def submit_jobs(executor: Any, jobs: Sequence[ModuleJob]) -> list[Any]:
+    """Submits jobs, several as an array.
+
+    Args:
+        executor: of `make_executor`.
+        jobs: one or more.
 
     Returns:
-        submitit's jobs, none of a dry run.
+        submitit's jobs.
 
     Raises:
-        InputError: as `sweep_points` and `make_executor`; Slurm refuses the job.
+        InputError: Slurm refuses them.
     """
-    points = sweep_points(command.sweep, args)
-    executor = make_executor(command)
-    if command.dry_run:
-        if len(points) > 1:
-            executor.parameters["map_count"] = len(points)
-        print(executor.script())
-        for number, point in enumerate(points):
-            print(f"# job {number}: python -m retrieval_jax.distributed {module} {' '.join(point)}")
-        return []
-    jobs = [ModuleJob(module, point) for point in points]
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
     try:
         with executor.batch():
-            submitted = [executor.submit(job) for job in jobs]
-    except Exception as error:
-        if not type(error).__module__.startswith("submitit"):
-            raise
+            return [executor.submit(job) for job in jobs]
+    except (FailedJobError, FailedSubmissionError) as error:
         raise InputError(f"Slurm refused the job: {error}", "See --help, and sinfo.") from error
-    for job, point in zip(submitted, points, strict=True):
-        print(f"job {job.job_id}: {module} {' '.join(point)}\n  log: {job.paths.stderr}")
-    return submitted
+
+
+def launch(command: Command, module: str, args: Sequence[str]) -> None:
+    """Submits a module, and prints the job and its log; a dry run prints the script.
+
+    Raises:
+        InputError: as `make_executor` and `submit_jobs`.
+    """
+    executor = make_executor(command.slurm, needs_slurm=not command.dry_run)
+    words = shlex.join([module, *args])
+    if command.dry_run:
+        print(batch_script(executor))
+        print(f"# each task: python -m retrieval_jax.distributed {words}")
+        return
+    (job,) = submit_jobs(executor, [ModuleJob(module, args)])
+    print(f"job {job.job_id}: {words}\n  log: {job.paths.stderr}")
 
 
 def split_arguments(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
@@ -258,12 +249,12 @@ def main() -> None:
     options, module, args = split_arguments(sys.argv[1:])
     cluster = parser.parse_args(options[:1]).cluster
     command = tyro.cli(
-        Slurm,
+        Command,
         prog=f"python -m experiments.launch {cluster}",
         description=__doc__,
         args=options[1:],
     )
-    submit(command, module, args)
+    launch(command, module, args)
 
 
 if __name__ == "__main__":

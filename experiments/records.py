@@ -19,6 +19,9 @@ from retrieval_jax.errors import InputError
 from retrieval_jax.runs import RunFolder, provenance_record, without_machine_paths
 from retrieval_jax.significance import bootstrap_interval, holm, paired_randomisation
 
+PerQuery = Mapping[str, Mapping[str, float]]
+"""Query id -> measure -> value, of one run."""
+
 
 def summarise(values: Iterable[float]) -> dict[str, float]:
     """Mean and sample standard deviation, `{"mean": ..., "sd": ...}`; of one value the sd is 0."""
@@ -45,13 +48,46 @@ def mean_and_sd(value: Mapping[str, float], digits: int = 3) -> str:
     return f"{value['mean']:.{digits}f}{spread}"
 
 
+def query_values(systems: Mapping[str, Sequence[PerQuery]], measure: str) -> dict[str, np.ndarray]:
+    """Values of systems on the same queries, as `differences` takes them.
+
+    A query's value is its mean over a system's runs, so that the runs of one query do not count as
+    independent of each other.
+
+    Args:
+        systems: system -> its runs.
+        measure: one of theirs.
+
+    Returns:
+        System -> `[queries]`, queries in sorted order.
+
+    Raises:
+        InputError: a system without runs, or runs that judge other queries.
+    """
+    for name, runs in systems.items():
+        if not runs:
+            raise InputError(f"{name} has no runs", "Give one or more of each system.")
+    judged = {tuple(sorted(run)) for runs in systems.values() for run in runs}
+    if len(judged) > 1:
+        raise InputError(
+            f"the runs of {', '.join(systems)} do not judge the same queries"
+            f" ({', '.join(map(str, sorted(map(len, judged))))} of them)",
+            "Give runs that were evaluated on the same split.",
+        )
+    queries = next(iter(judged), ())
+    return {
+        name: np.mean([[run[query][measure] for query in queries] for run in runs], axis=0)
+        for name, runs in systems.items()
+    }
+
+
 def differences(
     values: Mapping[str, ArrayLike], pairs: Sequence[tuple[str, str]], measure: str
 ) -> list[dict[str, Any]]:
     """Paired tests of systems on the same queries, Holm-corrected over the pairs.
 
     Args:
-        values: system -> `[queries]`, in one order of queries; a mean over seeds each.
+        values: system -> `[queries]`, in one order of queries, as `query_values` gives them.
         pairs: (first, second), each tested for first - second.
         measure: what the values are.
 

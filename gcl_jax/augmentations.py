@@ -29,7 +29,6 @@ Augmentation = Literal[
     "none",
 ]
 SUBSTITUTABLE = ("V!", "N!")
-GENERIC = ("node_drop", "edge_drop", "node_mask", "edge_mask")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from gcl_jax.config import DataConfig
 from gcl_jax.data import Formulas
 from gcl_jax.graphs import Graphs, GraphTable, Vocabulary, index_forest, make_graphs, pack
 from gcl_jax.model import LAYOUTS, FormulaEncoder
+from retrieval_jax.packing import power_of_two
 from retrieval_jax.params import Params
 
 Tables = dict[str, GraphTable]
@@ -68,10 +69,10 @@ def encode_tables(
     vectors: dict[str, np.ndarray] = {}
     for start, end in _calls(sizes[:, order]):
         chosen = order[start:end]
-        num_graphs = _power_of_two(len(chosen))
+        num_graphs = power_of_two(len(chosen))
         columns = {}
         for name, table in tables.items():
-            num_nodes = _power_of_two(int(table.sizes[chosen].sum()))
+            num_nodes = power_of_two(int(table.sizes[chosen].sum()))
             packed = pack(table, chosen[None], num_nodes)
             # Graphs beyond the last formula are empty; fillers come after them.
             packed["graphs"][packed["graphs"] == len(chosen)] = num_graphs
@@ -94,8 +95,3 @@ def _calls(sizes: np.ndarray) -> list[tuple[int, int]]:
         calls.append((start, end))
         start = end
     return calls
-
-
-def _power_of_two(number: int) -> int:
-    """The least power of two that is not below `number`."""
-    return 1 << (number - 1).bit_length()

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mathsim_jax.inference import SentenceEncoder, VectorDtype
+from retrieval_jax.files import whole_file
 from retrieval_jax.text_files import count_lines, read_lines, require_file
 
 LONGEST_LINE = 1 << 20  # bytes of a line that are read; far more than any model does
@@ -73,34 +74,28 @@ def vector_file(path: Path, dim: int, dtype: VectorDtype) -> Iterator[WriteRows]
     """Writes a NumPy file `[rows, dim]` whose number of rows is known at its end only.
 
     Args:
-        path: file to write; until it is whole, it has `.part` after its name, and nothing is left
-            of it if what writes it fails.
+        path: file to write, whole or not at all.
         dim: of a row.
         dtype: of its numbers.
 
     Yields:
         A function that appends `[n, dim]`.
     """
-    part = path.with_name(f"{path.name}.part")
     rows = 0
-    try:
-        with part.open("wb") as file:
-            _write_header(file, (rows, dim), dtype)
-            start = file.tell()
+    with whole_file(path) as partial, partial.open("wb") as file:
+        _write_header(file, (rows, dim), dtype)
+        start = file.tell()
 
-            def write(block: np.ndarray) -> None:
-                nonlocal rows
-                file.write(np.ascontiguousarray(block, dtype).data)
-                rows += len(block)
+        def write(block: np.ndarray) -> None:
+            nonlocal rows
+            file.write(np.ascontiguousarray(block, dtype).data)
+            rows += len(block)
 
-            yield write
-            file.seek(0)
-            # NumPy leaves room in the header for the first axis to grow.
-            _write_header(file, (rows, dim), dtype)
-            assert file.tell() == start
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        yield write
+        file.seek(0)
+        # NumPy leaves room in the header for the first axis to grow.
+        _write_header(file, (rows, dim), dtype)
+        assert file.tell() == start
 
 
 def _write_header(file: BinaryIO, shape: tuple[int, int], dtype: VectorDtype) -> None:

@@ -8,7 +8,14 @@ import numpy as np
 from rich.progress import track
 
 from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
-from retrieval_jax.packing import WIDTH_MULTIPLE, Placement, place, round_up, row_width
+from retrieval_jax.packing import (
+    WIDTH_MULTIPLE,
+    Placement,
+    place,
+    power_of_two,
+    round_up,
+    row_width,
+)
 from retrieval_jax.pipeline import Batch, TokenTable
 
 # (rows of packed texts (`packing.pack`), number of texts) -> `[texts, dim]`; jitted, parameters
@@ -56,13 +63,13 @@ def encode(
     width = row_width(table.lengths)
     placement = place(table.lengths, width)
     # Powers of two where texts decide, so that other tables meet the same shapes.
-    num_rows = min(max(batch_pieces // width, 1), _power_of_two(placement.num_rows))
+    num_rows = min(max(batch_pieces // width, 1), power_of_two(placement.num_rows))
     if placement.num_rows == 1:
-        width = min(_power_of_two(width), round_up(width, WIDTH_MULTIPLE))
+        width = min(power_of_two(width), round_up(width, WIDTH_MULTIPLE))
     call = placement.rows // num_rows
     texts_of_call = np.split(np.argsort(call, kind="stable"), np.cumsum(np.bincount(call))[:-1])
     # As many as texts of four pieces fill: then the rows alone decide the shape, mostly.
-    num_texts = _power_of_two(max(num_rows * width // 4, *map(len, texts_of_call)))
+    num_texts = power_of_two(max(num_rows * width // 4, *map(len, texts_of_call)))
     vectors: np.ndarray | None = None
     for texts in track(texts_of_call, progress or "", disable=progress is None):
         within = Placement(placement.rows[texts] % num_rows, placement.starts[texts])
@@ -80,8 +87,3 @@ def unit_length(vectors: np.ndarray) -> np.ndarray:
     """Vectors `[n, dim]` divided by their Euclidean length; zeros stay zeros."""
     # As torch.nn.functional.normalize.
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
-def _power_of_two(number: int) -> int:
-    """The least power of two that is not below `number`."""
-    return 1 << (number - 1).bit_length()

@@ -33,6 +33,11 @@ def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
+def power_of_two(number: int) -> int:
+    """The least power of two that is not below `number`."""
+    return 1 << (number - 1).bit_length()
+
+
 def place(lengths: np.ndarray, width: int) -> Placement:
     """Places texts by best-fit decreasing (Johnson, 1973): longest first, into the fullest row.
 

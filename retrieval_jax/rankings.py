@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from retrieval_jax.errors import InputError
+from retrieval_jax.files import whole_file
 
 T = TypeVar("T")
 
@@ -148,7 +149,8 @@ def read_ranking(path: Path | str) -> Ranking:
     Raises:
         InputError: a file that cannot be read, a malformed line, a document twice for one query.
     """
-    return _read_rows(path, "query Q0 document rank score tag", "score", _finite_float)
+    layout = "query Q0 document rank score tag"
+    return _read_rows(path, layout, "score", _finite_float, "a finite float32 number")
 
 
 def write_qrels(path: Path | str, qrels: Qrels) -> None:
@@ -173,7 +175,8 @@ def read_qrels(path: Path | str) -> Qrels:
     Raises:
         InputError: a file that cannot be read, a malformed line, a document twice for one query.
     """
-    return _read_rows(path, "query iteration document relevance", "relevance", int)
+    layout = "query iteration document relevance"
+    return _read_rows(path, layout, "relevance", int, "an integer")
 
 
 def _write_rows(path: Path | str, rows: list[tuple[str, ...]]) -> None:
@@ -184,11 +187,12 @@ def _write_rows(path: Path | str, rows: list[tuple[str, ...]]) -> None:
                     f"{path}: the id or tag {field!r} is empty or contains white space",
                     "TREC files separate fields by white space: replace it, for instance by '_'.",
                 )
-    Path(path).write_text("".join(" ".join(row) + "\n" for row in rows), encoding="utf-8")
+    with whole_file(path) as partial:
+        partial.write_text("".join(" ".join(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _read_rows(
-    path: Path | str, layout: str, value_field: str, parse: Callable[[str], T]
+    path: Path | str, layout: str, value_field: str, parse: Callable[[str], T], wanted: str
 ) -> dict[str, dict[str, T]]:
     """Reads rows of white-space separated fields into query -> document -> value."""
     names = layout.split()
@@ -209,7 +213,7 @@ def _read_rows(
             value = parse(text)
         except ValueError:
             raise InputError(
-                f"{place}: the {value_field} is {text!r}", "It must be a finite number."
+                f"{place}: the {value_field} is {text!r}", f"It must be {wanted}."
             ) from None
         if document in table.setdefault(query, {}):
             raise InputError(

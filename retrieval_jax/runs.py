@@ -20,6 +20,7 @@ import jax
 from retrieval_jax import config as config_lib
 from retrieval_jax.distributed import is_main, on_main
 from retrieval_jax.errors import InputError
+from retrieval_jax.files import write_json
 
 C = TypeVar("C")
 VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "numpy", "scipy", "transformers")
@@ -55,10 +56,8 @@ class RunFolder:
         """
         if not is_main():
             return
-        partial = self.path / f"{name}.partial"
         try:
-            partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-            partial.replace(self.path / name)
+            write_json(self.path / name, values)
         except OSError as error:
             raise InputError(
                 f"{self.path / name} cannot be written: {error.strerror}",

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from retrieval_jax.errors import InputError, check_at_least_1
+from retrieval_jax.files import whole_file
 
 # gensim silently drops what a sentence has beyond so many words.
 _SENTENCE_WORDS = 10_000
@@ -250,9 +251,8 @@ def save_vectors(vectors: WordVectors, path: Path | str) -> None:
     if vectors.subwords is not None:
         tensors["ngrams"] = np.ascontiguousarray(vectors.subwords.vectors, np.float32)
         settings |= {"min_n": str(vectors.subwords.min_n), "max_n": str(vectors.subwords.max_n)}
-    partial = path.with_name(f"{path.name}.partial")
-    save_file(tensors, partial, settings)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        save_file(tensors, partial, settings)
 
 
 def load_vectors(path: Path | str) -> WordVectors:

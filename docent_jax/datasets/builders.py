@@ -3,17 +3,17 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow_datasets as tfds
 
 from docent_jax.datasets.corpus import EntityCorpus, Query
+from retrieval_jax.prepared_rows import prepared_rows
 
 QUERY_SPLITS = ("dev", "test")
 # Rows cost far more time than text: sentences share them.
 _SENTENCES_PER_ROW = 100
-_ROWS_PER_READ = 1000
 
 
 class Row(NamedTuple):
@@ -146,11 +146,6 @@ def read_rows(builder: tfds.core.DatasetBuilder, split: str) -> Iterator[Row]:
 
 
 def _named_rows(builder: tfds.core.DatasetBuilder, split: str) -> Iterator[tuple[str, Row]]:
-    if split not in builder.info.splits:
-        return
-    source = cast(Any, builder).as_data_source(split)
-    # In bulk: several times faster than one by one.
-    for start in range(0, len(source), _ROWS_PER_READ):
-        for row in source.__getitems__(range(start, min(start + _ROWS_PER_READ, len(source)))):
-            text, key = row["text"].decode(), row["key"].decode()
-            yield row["entity"].decode(), Row(int(row["entity_id"]), text, key)
+    for row in prepared_rows(builder, split):
+        text, key = row["text"].decode(), row["key"].decode()
+        yield row["entity"].decode(), Row(int(row["entity_id"]), text, key)

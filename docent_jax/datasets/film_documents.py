@@ -9,7 +9,6 @@ import hashlib
 import heapq
 import json
 import multiprocessing
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from docent_jax.datasets.corpus import stable_hash
 from docent_jax.datasets.film_titles import name_remover
 from docent_jax.datasets.review_text import MIN_WORDS, passages, plain_paragraphs
 from retrieval_jax.errors import InputError
+from retrieval_jax.processes import available_cores
 
 MIN_REVIEWS = 5
 # Of the 4.6 million Amazon reviews, 70,000 fall in one: what a process holds at a time.
@@ -73,11 +73,6 @@ class Documents:
             yield from heapq.merge(*rows, key=lambda document: document.film_id)
 
 
-def default_processes() -> int:
-    """How many processes may run at once here."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def film_documents(
     reviews: Iterable[Review],
     titles: Mapping[str, tuple[str, ...]],
@@ -112,7 +107,7 @@ def film_documents(
     card = Counter({"reviews read": n_reviews})
     film_ids: list[str] = []
     if processes is None:
-        processes = min(default_processes(), 1 + n_reviews // _MIN_PER_PROCESS)
+        processes = min(available_cores(), 1 + n_reviews // _MIN_PER_PROCESS)
     with _mapper(min(processes, len(tasks))) as ordered_map:
         for kept, counts in ordered_map(_write_documents, tasks):
             film_ids.extend(kept)

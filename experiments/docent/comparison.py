@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from rich.table import Table
@@ -20,11 +20,13 @@ from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
 from docent_jax.evaluation import MEASURES, cosine_scores, evaluate_ranking, rank
 from docent_jax.pretraining import PACKAGE
+from experiments.fusion import best_weight
 from experiments.records import (
     differences,
     make_record,
     mean_and_sd,
     one_family,
+    query_values,
     summarise_measures,
     write_record,
 )
@@ -33,8 +35,10 @@ from retrieval_jax import plots
 from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.logs import result_console
-from retrieval_jax.rankings import Ranking, fuse, write_ranking
+from retrieval_jax.rankings import Ranking, fuse, write_qrels, write_ranking
 from retrieval_jax.runs import RunFolder
+
+T = TypeVar("T")
 
 SPLITS = ("dev", "test")
 FROZEN = "DocEnt-Dual, encoder frozen"
@@ -44,7 +48,6 @@ LEXICAL = "TF-IDF + BM25"
 FUSED_WITH = {"BM25": BM25, LEXICAL: LEXICAL}
 BAG_MAX, BAG_MEAN = "bag of sentences, maximum", "bag of sentences, mean"
 BAGS: dict[str, Literal["mean", "max"]] = {BAG_MEAN: "mean", BAG_MAX: "max"}
-FUSION_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 
 # System -> split -> ranking.
 Rankings = dict[str, dict[str, Ranking]]
@@ -123,38 +126,56 @@ def model_name(config: docent_jax.Config) -> str:
 
 
 def model_rankings(path: Path, corpus: EntityCorpus) -> dict[str, Ranking]:
-    """Rankings of a trained run, split -> ranking; also written into its folder."""
+    """Rankings of a trained run, split -> ranking; test's also go into its folder, with qrels."""
     ranker = docent_jax.load(path)
     rankings = {}
     for split in SPLITS:
         rankings[split] = rank(ranker.score(query_texts(corpus, split)), corpus, split)
     write_ranking(path / "ranking.trec", without_spaces(rankings["test"]), PACKAGE)
+    write_qrels(path / "qrels.trec", without_spaces(corpus.qrels("test")))
     return rankings
 
 
-def without_spaces(ranking: Ranking) -> Ranking:
-    """A ranking for a TREC file, whose fields end at white space: `_` for it in titles of films."""
+def without_spaces(table: Mapping[str, Mapping[str, T]]) -> dict[str, dict[str, T]]:
+    """A ranking or qrels for a TREC file, whose fields end at white space: `_` for it in titles."""
     return {
-        query: {"_".join(entity.split()): score for entity, score in scores.items()}
-        for query, scores in ranking.items()
+        query: {"_".join(entity.split()): value for entity, value in values.items()}
+        for query, values in table.items()
     }
 
 
+def bag_names(encoders: Sequence[str]) -> list[str]:
+    """What tables call the encoders of bags of sentences: the last part of path or hub name.
+
+    Raises:
+        InputError: two would be called the same.
+    """
+    names = [Path(encoder).name for encoder in encoders]
+    repeated = [encoder for encoder in encoders if names.count(Path(encoder).name) > 1]
+    if repeated:
+        raise InputError(
+            f"--bags {' '.join(repeated)} would have one name in the table",
+            "Give each once; rename folders of the same name, or compare them in two calls.",
+        )
+    return names
+
+
 def fuse_on_dev(
-    first: Mapping[str, Ranking], second: Mapping[str, Ranking], corpus: EntityCorpus, measure: str
+    first: Mapping[str, Ranking], second: Mapping[str, Ranking], corpus: EntityCorpus
 ) -> tuple[dict[str, Ranking], float]:
     """Fuses two systems by a weighted sum of normalised scores.
 
     Returns:
-        Split -> ranking, and the weight of `first`, the best one on dev.
+        Split -> ranking, and the weight of `first`, the best one on dev by the first measure.
     """
 
     def at(weight: float, split: str) -> Ranking:
         return fuse([first[split], second[split]], [weight, 1 - weight])
 
-    best = max(
-        FUSION_WEIGHTS, key=lambda w: evaluate_ranking(at(w, "dev"), corpus, "dev").mean[measure]
-    )
+    def on_dev(weight: float) -> float:
+        return evaluate_ranking(at(weight, "dev"), corpus, "dev").mean[MEASURES[0]]
+
+    best = best_weight(on_dev)
     return {split: at(best, split) for split in SPLITS}, best
 
 
@@ -175,7 +196,7 @@ def compare(
     def evaluated(system: Mapping[str, Ranking]) -> dict[str, Evaluation]:
         return {split: evaluate_ranking(system[split], corpus, split) for split in SPLITS}
 
-    lexical, weight = fuse_on_dev(baselines[TFIDF], baselines[BM25], corpus, MEASURES[0])
+    lexical, weight = fuse_on_dev(baselines[TFIDF], baselines[BM25], corpus)
     baselines = {**baselines, LEXICAL: lexical}
     weights: dict[str, list[float]] = {LEXICAL: [weight]}
     seeds = {name: [evaluated(system)] for name, system in baselines.items()}
@@ -185,7 +206,7 @@ def compare(
             rankings = model_rankings(path, corpus)
             seeds[model].append(evaluated(rankings))
             for name, other in FUSED_WITH.items():
-                fused, weight = fuse_on_dev(rankings, baselines[other], corpus, MEASURES[0])
+                fused, weight = fuse_on_dev(rankings, baselines[other], corpus)
                 seeds.setdefault(f"{model} + {name}", []).append(evaluated(fused))
                 weights.setdefault(f"{model} + {name}", []).append(weight)
     return {
@@ -233,14 +254,11 @@ def _significance(
     One family for Holm: all these pairs on all measures.
     """
 
-    def per_query(name: str, measure: str) -> np.ndarray:
-        runs = [run["test"].per_query for run in seeds[name]]
-        return np.mean([[run[query][measure] for query in run] for run in runs], axis=0)
-
+    runs = {name: [run["test"].per_query for run in of_seeds] for name, of_seeds in seeds.items()}
     rows = [
         row
         for measure in MEASURES
-        for row in differences({name: per_query(name, measure) for name in seeds}, pairs, measure)
+        for row in differences(query_values(runs, measure), pairs, measure)
     ]
     return one_family(rows)
 

@@ -25,6 +25,7 @@ from docent_jax.tag_evaluation import (
 )
 from docent_jax.tag_runs import TagRun
 from docent_jax.tag_task import TagTuningConfig, fine_tune
+from experiments.fusion import best_weight
 from experiments.records import differences, mean_and_sd, one_family, summarise_measures
 from retrieval_jax.config import to_dict
 from retrieval_jax.kept import content_name, keep
@@ -32,7 +33,6 @@ from retrieval_jax.logs import result_console
 
 PARTS = ("dev", "test")
 BEST = "best.json"
-FUSION_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 # "dev" and "test" -> scores `[films, tags]`.
 Scores = dict[str, np.ndarray]
 System = Callable[[TagSplit], Scores]
@@ -138,6 +138,18 @@ def fuse(first: Scores, second: Scores, weight: float) -> Scores:
     }
 
 
+def fuse_on_dev(
+    first: Scores, second: Scores, split: TagSplit, truth: np.ndarray, threshold: int
+) -> Scores:
+    """The fusion of two systems at the weight that is best on the split's dev, by MAP."""
+
+    def dev_map(weight: float) -> float:
+        fused = fuse(first, second, weight)["dev"]
+        return measure_split(split, "dev", fused, truth, threshold).values["MAP"]
+
+    return fuse(first, second, best_weight(dev_map))
+
+
 def evaluate_split(
     systems: Mapping[str, System],
     fusions: Sequence[tuple[str, str]],
@@ -152,13 +164,8 @@ def evaluate_split(
     """
     scores = {name: system(split) for name, system in systems.items()}
     for first, second in fusions:
-
-        def dev_map(weight: float, pair: tuple[str, str] = (first, second)) -> float:
-            fused = fuse(scores[pair[0]], scores[pair[1]], weight)["dev"]
-            return measure_split(split, "dev", fused, truth, thresholds[0]).values["MAP"]
-
-        weight = max(FUSION_WEIGHTS, key=dev_map)
-        scores[f"{first} + {second}"] = fuse(scores[first], scores[second], weight)
+        both = scores[first], scores[second]
+        scores[f"{first} + {second}"] = fuse_on_dev(*both, split, truth, thresholds[0])
     return {
         name: {
             t: {part: measure_split(split, part, of[part], truth, t) for part in PARTS}

@@ -55,6 +55,7 @@ from docent_jax.word_vectors import (
     write_word2vec,
 )
 from experiments.docent.comparison import (
+    bag_names,
     check_same_documents,
     lexical_corpus,
     model_name,
@@ -165,8 +166,8 @@ def main() -> None:
     lexical = lexical_corpus(films.corpus, config.data, command.lexical, command.data_dir)
     systems = untrained(command, run, films, lexical)
     bags = {}
-    for encoder in (config.model.encoder, *command.bags):
-        of = "" if encoder == config.model.encoder else f" ({Path(encoder).name})"
+    others = [f" ({name})" for name in bag_names(command.bags)]
+    for encoder, of in zip((config.model.encoder, *command.bags), ("", *others), strict=True):
         bag, systems[f"{BAG}{of}"] = bag_of_sentences(command, run, config, films, encoder)
         bags[f"{TUNED_BAG}{of}"] = tuned(command, bag, votes, truth, protocol)
     configs = named_configs(command.runs)

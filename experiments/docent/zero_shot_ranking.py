@@ -37,6 +37,7 @@ from experiments.docent.comparison import (
     BAG_MAX,
     SPLITS,
     Rankings,
+    bag_names,
     bag_rankings,
     baseline_rankings,
     check_same_documents,
@@ -93,6 +94,7 @@ def main() -> None:
     quiet_libraries()
     if not command.runs:
         raise InputError("no run folder was given", "Give one or more after --runs.")
+    bags = bag_names(command.bags)
     opened = [open_run(path, PACKAGE, docent_jax.Config) for path in command.runs]
     run, config = opened[0]
     corpus = load_documents(config.data, command.data_dir)
@@ -124,8 +126,8 @@ def main() -> None:
     lexical = lexical_corpus(corpus, config.data, command.lexical, command.data_dir)
     table = fit_table(sentences, data, config)
     baselines = baseline_rankings(corpus, sentences, queries, table, lexical)
-    for name in command.bags:
-        baselines[f"{BAG_MAX} ({Path(name).name})"] = _bag(command, config, corpus, name)
+    for name, bag in zip(bags, command.bags, strict=True):
+        baselines[f"{BAG_MAX} ({name})"] = _bag(command, config, corpus, bag)
     if command.names_kept:
         baselines |= _names_kept(command, config, encoder, corpus, sentences, queries)
     comparison = compare(corpus, baselines, paths)

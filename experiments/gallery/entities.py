@@ -8,6 +8,7 @@ import numpy as np
 from docent_jax.inference import EntityRanker
 from experiments.gallery.maps import evenly_spaced
 from experiments.report.blocks import Block, Markup, Table, inline
+from retrieval_jax.encoding import unit_length
 
 WORDS = 60
 """Of a request that are shown."""
@@ -83,8 +84,7 @@ def chosen_entities(ranker: EntityRanker, words: Sequence[str], number: int) -> 
 
 def nearest_table(ranker: EntityRanker, names: Sequence[str], k: int = 5) -> Table:
     """The entities whose vectors are nearest to those of the named ones, with the cosine."""
-    vectors = ranker.entity_vectors
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit = unit_length(ranker.entity_vectors)
     rows = []
     for name in names:
         row = ranker.entities.index(name)

@@ -12,6 +12,7 @@ from sklearn.manifold import TSNE, trustworthiness
 
 from experiments.report.blocks import Figure, Table
 from retrieval_jax import plots
+from retrieval_jax.encoding import unit_length
 from retrieval_jax.errors import InputError
 
 Method = Literal["tsne", "pca"]
@@ -33,7 +34,7 @@ def project(vectors: np.ndarray, method: Method = "tsne", seed: int = 0) -> np.n
     """
     if len(vectors) < NEIGHBOURS:
         raise InputError(f"a map of {len(vectors)} points", f"Give {NEIGHBOURS} or more.")
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit = unit_length(vectors)
     if method == "pca":
         return PCA(2, random_state=seed).fit_transform(unit)
     # The number of neighbours that a point has an eye on, of few points fewer.

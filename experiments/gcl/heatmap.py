@@ -25,6 +25,7 @@ import tyro
 from rich.table import Table
 
 from experiments.gcl.baselines import Results, data_summary, evaluate_all, per_topic, summary
+from experiments.gcl.names import AUGMENTATION_NAMES
 from experiments.gcl.train import Sources
 from experiments.records import differences, make_record, mean_and_sd, write_record
 from experiments.sweep.ablations import choices
@@ -51,18 +52,6 @@ AUGMENTATIONS: tuple[Augmentation, ...] = (
     "edge_mask",
     "random",
 )
-NAMES = {
-    "substitute_typed": "Variable Substitution (published code)",
-    "substitute_variables": "Variable Substitution",
-    "rename": "consistent renaming",
-    "node_drop": "Node Drop",
-    "edge_drop": "Edge Drop",
-    "node_mask": "Node Feature Mask",
-    "edge_mask": "Edge Feature Mask",
-    "random": "Random",
-    "subformula": "sub-formula",
-    "none": "none",
-}
 TRAINING = "experiments.gcl.train"
 SUBSTITUTION = ("substitute_variables", "substitute_typed")
 """The paper's Variable Substitution, and that of its code; the first that is there is tested."""
@@ -252,7 +241,7 @@ def draw(means: Mapping[str, Any], command: Command, layout: str, path: Path) ->
         ]
         for measure in MEASURES
     }
-    names = [NAMES[row] for row in command.augmentations]
+    names = [AUGMENTATION_NAMES[row] for row in command.augmentations]
     title = f"bpref, {layout.upper()}, augmentation by batch size"
     plots.heat_maps(panels, (names, sizes), path, title, "batch size")
 
@@ -267,7 +256,7 @@ def print_tables(means: Mapping[str, Any], command: Command) -> None:
         for row in command.augmentations:
             cells = [means[layout][row][str(size)]["all"] for size in command.batch_sizes]
             table.add_row(
-                NAMES[row],
+                AUGMENTATION_NAMES[row],
                 *(" / ".join(mean_and_sd(cell[m]) for m in MEASURES) for cell in cells),
             )
         result_console().print(table)

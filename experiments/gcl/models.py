@@ -9,7 +9,7 @@ SCORE     experiments/results/gcl_models.json
 Encoders are trained on Wikipedia's formulas, each with several seeds, which also draw its hash.
 What is chosen is chosen on the odd-numbered topics: the preset, the weights of layouts and of the
 fusion with query-weighted overlap. `untrained` is the same encoder before its first step. Finished
-runs in --output are not run again.
+runs in --output are not run again. The preset's encoder must be `paths`, as all of ours are.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ import jax
 import tyro
 
 import gcl_jax
+from experiments.fusion import best_weight
 from experiments.gcl import baselines
 from experiments.gcl.baselines import PATH_DICE_OPT, PATH_DICE_SLT, QUERY_WEIGHTED
 from experiments.gcl.train import Sources, evaluate_run, on_odd, weighted_ranking
@@ -33,21 +34,13 @@ from gcl_jax.model import init_params, make_encoder
 from gcl_jax.pretraining import choose_formulas, model_vocabulary
 from gcl_jax.tangent_cft import load_tangent_cft
 from retrieval_jax.config import preset
-from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.kept import content_name
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.rankings import Ranking, fuse
 
 OURS, SLT, OPT, WIDE = "ours, SLT + OPT", "ours, SLT", "ours, OPT", "ours, SLT + OPT, 4 x as wide"
-MODELS: dict[str, dict[str, Any]] = {
-    OURS: {"layout": "both"},
-    SLT: {"layout": "slt"},
-    OPT: {"layout": "opt"},
-    WIDE: {"layout": "both", "dim": 1024},
-}
-"""System -> what it changes in the model of the preset."""
-
-FUSION_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
+MODELS = (OURS, SLT, OPT, WIDE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +49,7 @@ class Command:
 
     Attributes:
         output: folder of the runs, made here.
-        preset: configuration that the models vary.
+        preset: configuration that the models vary; its encoder must be paths.
         seeds: runs of each.
         tangent_cft: folder of our Tangent-CFT, which `experiments.gcl.baselines` trains.
         sources: what is read.
@@ -76,9 +69,9 @@ def main() -> None:
     """Trains what is missing, then compares."""
     command = tyro.cli(Command, prog="python -m experiments.gcl.models", description=__doc__)
     quiet_libraries()
+    config = preset_of_paths(command.preset)
     judged = command.sources.judged()
     formulas = command.sources.training_formulas()
-    config = preset(PRESETS, command.preset)
     rankings, left_out = baselines.system_rankings(judged, data_folder(command.sources.folder))
     systems = {name: [ranking] for name, ranking in rankings.items()}
     if command.tangent_cft is not None:
@@ -97,7 +90,7 @@ def main() -> None:
         content_name(formulas.ids),
         {
             "counts": {**judged.counts, **left_out},
-            "models": MODELS,
+            "models": model_changes(config),
             "weights": weights,
             "systems": {name: baselines.summary(of) for name, of in runs.items()},
             "significance": [
@@ -109,6 +102,35 @@ def main() -> None:
     )
     baselines.print_tables(record)
     write_record(command.results, record)
+
+
+def preset_of_paths(name: str) -> Config:
+    """The preset of this name, whose encoder must be `paths`.
+
+    `gin` has not the width that `WIDE` changes, and may read vectors of fastText, which the
+    untrained encoders here lack.
+
+    Raises:
+        InputError: no such preset, or another encoder.
+    """
+    config = preset(PRESETS, name)
+    if config.model.encoder != "paths":
+        fitting = (of for of, other in PRESETS.items() if other.model.encoder == "paths")
+        raise InputError(
+            f"preset {name} has the encoder {config.model.encoder}; models of paths are compared",
+            f"Give --preset {' or '.join(fitting)}.",
+        )
+    return config
+
+
+def model_changes(config: Config) -> dict[str, dict[str, Any]]:
+    """System -> what it changes in the model of the preset."""
+    return {
+        OURS: {"layout": "both"},
+        SLT: {"layout": "slt"},
+        OPT: {"layout": "opt"},
+        WIDE: {"layout": "both", "dim": 4 * config.model.dim},
+    }
 
 
 def our_rankings(
@@ -132,7 +154,7 @@ def our_rankings(
         rankings.setdefault(name, []).append(ranking)
         weights.setdefault(name, []).append(weight)
 
-    for name, changes in MODELS.items():
+    for name, changes in model_changes(config).items():
         for seed in range(command.seeds):
             of_run = dataclasses.replace(
                 config,
@@ -173,7 +195,7 @@ def fuse_on_odd(judged: JudgedFormulas, ours: Ranking, lexical: Ranking) -> tupl
     def at(weight: float) -> Ranking:
         return fuse([ours, lexical], [weight, 1 - weight])
 
-    weight = max(FUSION_WEIGHTS, key=lambda weight: on_odd(judged, at(weight)))
+    weight = best_weight(lambda weight: on_odd(judged, at(weight)))
     return at(weight), weight
 
 

@@ -22,6 +22,7 @@ import tyro
 from rich.table import Table
 
 import gcl_jax
+from experiments.fusion import WEIGHTS, best_weight
 from gcl_jax.config import Config, DataConfig
 from gcl_jax.data import Formulas, load_formulas, save_formulas
 from gcl_jax.datasets import wikipedia_formulas
@@ -40,7 +41,7 @@ from retrieval_jax.rankings import Ranking, write_ranking
 from retrieval_jax.runs import RunFolder
 
 FORMULAS = "enwiki_formulas.tsv.xz"
-SLT_WEIGHTS = tuple(round(0.1 * i, 1) for i in range(11))
+SLT_WEIGHTS = (0.0, *WEIGHTS, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +158,7 @@ def weighted_ranking(
         return rank(judged, scores(queries, documents, exponent, weight))
 
     weights = SLT_WEIGHTS if len(queries) > 1 else (0.5,)
-    weight = max(weights, key=lambda weight: on_odd(judged, at(weight)))
+    weight = best_weight(lambda weight: on_odd(judged, at(weight)), weights)
     return at(weight), weight
 
 

@@ -9,9 +9,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import ltr_jax
+from experiments.fusion import best_weight
 from experiments.ltr.tables import means_and_tests, print_table, to_cells
 from experiments.records import make_record, write_record
 from ltr_jax.baselines import (
@@ -38,7 +39,6 @@ COMPOUNDS, TFIDF = "tf-idf, hyphenated words whole", "tf-idf"
 TRANSLATED, MEANS = "tf-idf, learned dictionary", "mean word vectors"
 TEXT, META, BOTH = "text", "meta", "text+meta"
 ENSEMBLE, FUSION = "ensemble of text and meta", "text+meta with tf-idf, learned dictionary"
-WEIGHTS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 # (better, worse), as expected: each is tested in every cell, and Holm-corrected over the cells.
 TESTED = (
     (BOTH, TEXT),
@@ -80,39 +80,33 @@ class Command:
     results: Path | None = None
 
 
-def fuse_on_dev(
-    first: Mapping[str, Levels],
-    second: Mapping[str, Levels],
-    dev: Topics,
-    split: Split,
-    combine: Callable[[Sequence[Ranking], Sequence[float]], Ranking] = fuse,
-) -> tuple[Levels, float]:
-    """Fuses two systems by a weighted sum of scores.
+Combine = Callable[[Sequence[Ranking], Sequence[float]], Ranking]
+"""Rankings and their weights -> one ranking."""
+
+
+def fuse_levels(first: Levels, second: Levels, weight: float, combine: Combine = fuse) -> Levels:
+    """Two systems as one, by a weighted sum of scores.
 
     Args:
-        first: split -> levels.
-        second: the same of another system.
-        dev: judges the weights, by the mean of NDCG over its levels.
-        split: of the result.
-        combine: rankings and their weights -> one; scores are normalised within each query by
-            default.
-
-    Returns:
-        Levels of the split, and the weight of `first`, the best one on dev.
+        first: one system.
+        second: another, at the same levels.
+        weight: of `first`; that of `second` is what lacks to 1.
+        combine: by default scores are normalised within each query.
     """
+    return {
+        level: combine([ranking, second[level]], [weight, 1 - weight])
+        for level, ranking in first.items()
+    }
 
-    def at(weight: float, of: Split) -> Levels:
-        return {
-            level: combine([ranking, second[of][level]], [weight, 1 - weight])
-            for level, ranking in first[of].items()
-        }
+
+def weight_on_dev(first: Levels, second: Levels, dev: Topics, combine: Combine = fuse) -> float:
+    """The weight of `first` at which `fuse_levels` is best by the mean of NDCG over its levels."""
 
     def on_dev(weight: float) -> float:
-        values = evaluate_levels(at(weight, "dev"), dev).values()
+        values = evaluate_levels(fuse_levels(first, second, weight, combine), dev).values()
         return statistics.fmean(value.mean[MEASURE] for value in values)
 
-    best = max(WEIGHTS, key=on_dev)
-    return at(best, split), best
+    return best_weight(on_dev)
 
 
 def sum_scores(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
@@ -215,6 +209,18 @@ class _Pair:
     seconds: dict[str, list[dict[str, float | None]]]
 
 
+class _SystemLevels(NamedTuple):
+    """Levels of one system.
+
+    Attributes:
+        choosing: of dev, on which weights of fusions are chosen.
+        shown: of the split asked for.
+    """
+
+    choosing: Levels
+    shown: Levels
+
+
 def _baselines(
     command: Command, collection: Collection, prepared: Mapping[str, PreparedVectors]
 ) -> dict[str, dict[str, Ranking]]:
@@ -227,7 +233,7 @@ def _baselines(
     rankings[TFIDF] = tfidf_ranking(collection, candidates)
     of_split = {name: {command.split: ranking} for name, ranking in rankings.items()}
 
-    used = {split: collection.splits[split] for split in {"dev", command.split}}
+    used = {split: collection.splits[split] for split in ("dev", command.split)}
     everything = {q: c for topics in used.values() for q, c in topics.candidates.items()}
     texts = translate_queries(collection, everything, learn_dictionary(collection))
     words = tokenizer(collection.documents.language)
@@ -245,12 +251,14 @@ def _baselines(
 
 def evaluate_pair(command: Command, pair: str, collection: Collection) -> _Pair:
     """Trains and evaluates all models of one pair, and the baselines."""
-    chosen, dev = collection.splits[command.split], collection.splits["dev"]
-    # Weights are chosen where the parameters were; no more of dev is needed.
-    asked = {"dev": (command.config.dev_difficulty,), command.split: command.difficulties}
+    judged, dev = collection.splits[command.split], collection.splits["dev"]
 
-    def levels(rankings: Mapping[str, Ranking]) -> dict[str, Levels]:
-        return {s: to_levels(rankings[s], collection.splits[s], of) for s, of in asked.items()}
+    def levels(rankings: Mapping[str, Ranking]) -> _SystemLevels:
+        # Weights are chosen where the parameters were, whatever split is shown.
+        return _SystemLevels(
+            to_levels(rankings["dev"], dev, (command.config.dev_difficulty,)),
+            to_levels(rankings[command.split], judged, command.difficulties),
+        )
 
     prepared = {
         features: ltr_jax.prepare_vectors(
@@ -262,27 +270,26 @@ def evaluate_pair(command: Command, pair: str, collection: Collection) -> _Pair:
     result = _Pair({}, {}, {})
     for name, rankings in baselines.items():
         # As often as there are runs: tests pair a system's runs with them.
-        of_seed = to_levels(rankings[command.split], chosen, command.difficulties)
-        result.evaluations[name] = [evaluate_levels(of_seed, chosen)] * len(command.seeds)
+        of_seed = to_levels(rankings[command.split], judged, command.difficulties)
+        result.evaluations[name] = [evaluate_levels(of_seed, judged)] * len(command.seeds)
     tfidf = levels(baselines[TRANSLATED])
     for seed in command.seeds:
-        systems: dict[str, dict[str, Levels]] = {TRANSLATED: tfidf}
+        systems = {TRANSLATED: tfidf}
         for features in command.features:
             config = run_config(command.config, pair, features, seed)
             path = command.runs / config.data.source / pair / features / f"seed{seed}"
             rankings, seconds = trained_rankings(config, collection, prepared[features], path)
             systems[features] = levels(rankings)
             result.seconds.setdefault(features, []).append(seconds)
+        shown = {features: systems[features].shown for features in command.features}
         for name, (first, second, combine) in FUSED.items():
             if first in systems and second in systems:
-                both = systems[first], systems[second]
-                fused, weight = fuse_on_dev(*both, dev, command.split, combine)
-                systems[name] = {command.split: fused}
+                one, other = systems[first], systems[second]
+                weight = weight_on_dev(one.choosing, other.choosing, dev, combine)
+                shown[name] = fuse_levels(one.shown, other.shown, weight, combine)
                 result.weights.setdefault(name, []).append(weight)
-        del systems[TRANSLATED]
-        for name, system in systems.items():
-            of_seed = evaluate_levels(system[command.split], chosen)
-            result.evaluations.setdefault(name, []).append(of_seed)
+        for name, of_seed in shown.items():
+            result.evaluations.setdefault(name, []).append(evaluate_levels(of_seed, judged))
     return result
 
 

@@ -25,10 +25,11 @@ from experiments.ltr.comparison import (
     SPLITS,
     TFIDF,
     Split,
-    fuse_on_dev,
+    fuse_levels,
     rank_splits,
     report_lacking,
     run_config,
+    weight_on_dev,
 )
 from experiments.ltr.tables import means_and_tests, print_table, to_cells
 from experiments.records import make_record, write_record
@@ -138,7 +139,8 @@ def rerank(command: Command, paths: Sequence[Path], collection: Collection) -> d
     weights = []
     for path in paths:
         model = levels(rank_splits(ltr_jax.load(path), collection, topics))
-        fused, weight = fuse_on_dev(model, tfidf, topics["dev"], command.split)
+        weight = weight_on_dev(model["dev"], tfidf["dev"], topics["dev"])
+        fused = fuse_levels(model[command.split], tfidf[command.split], weight)
         evaluations[PLAIN].append(evaluate_levels(model[command.split], judged))
         evaluations[WEIGHTED].append(evaluate_levels(fused, judged))
         weights.append(weight)

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
-from experiments.records import summarise
-from ltr_jax.evaluation import MEASURE, compare_cells
+from experiments.records import differences, one_family, query_values, summarise
+from ltr_jax.evaluation import MEASURE
+from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import Evaluation
 from retrieval_jax.logs import result_console
-from retrieval_jax.significance import bootstrap_interval
 
 Seeds = Sequence[dict[int, Evaluation]]
 """Of each seed, difficulty -> evaluation."""
@@ -41,6 +40,9 @@ def means_and_tests(cells: Cells, split: str, tested: Sequence[tuple[str, str]])
     Returns:
         "systems": name -> split -> cell -> mean and standard deviation over seeds; "significance":
         a row for each tested pair and cell, Holm-corrected over the cells of the pair.
+
+    Raises:
+        InputError: the two of a pair have not as many runs, or runs that judge other queries.
     """
     systems = {
         name: {
@@ -53,29 +55,31 @@ def means_and_tests(cells: Cells, split: str, tested: Sequence[tuple[str, str]])
     }
     rows = []
     for first, second in tested:
-        if first not in cells or second not in cells:
-            continue
-        both = {cell: (runs, cells[first][cell]) for cell, runs in cells[second].items()}
-        for cell, comparison in compare_cells(both).items():
-            difference = _per_query(cells[first][cell]) - _per_query(cells[second][cell])
-            rows.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "measure": cell,
-                    "difference": comparison.gain,
-                    "gains": list(comparison.gains),
-                    "interval_95": list(bootstrap_interval(difference)),
-                    "p": comparison.p_value,
-                    "p_holm": comparison.adjusted,
-                }
-            )
+        if first in cells and second in cells:
+            rows += _tests(cells, first, second)
     return {"systems": systems, "significance": rows}
 
 
-def _per_query(runs: Sequence[Evaluation]) -> np.ndarray:
-    """Mean over the runs of each query's value, `[queries]`."""
-    return np.mean([[row[MEASURE] for row in run.per_query.values()] for run in runs], axis=0)
+def _tests(cells: Cells, first: str, second: str) -> list[dict[str, Any]]:
+    """Tests of first - second, a row a cell, with the gains of the runs of each seed."""
+    rows = []
+    for cell, runs in cells[second].items():
+        both = {first: cells[first][cell], second: runs}
+        per_query = {name: [run.per_query for run in of] for name, of in both.items()}
+        (row,) = differences(query_values(per_query, MEASURE), [(first, second)], cell)
+        rows.append(row | {"gains": _gains(both[first], both[second], cell)})
+    return one_family(rows)
+
+
+def _gains(first: Sequence[Evaluation], second: Sequence[Evaluation], cell: str) -> list[float]:
+    """Differences of runs of the same seed."""
+    if len(first) != len(second):
+        raise InputError(
+            f"the systems of cell {cell} have {len(first)} and {len(second)} runs",
+            "Give runs of the same seeds.",
+        )
+    both = zip(first, second, strict=True)
+    return [better.mean[MEASURE] - worse.mean[MEASURE] for better, worse in both]
 
 
 def print_table(record: Mapping[str, Any], title: str) -> None:

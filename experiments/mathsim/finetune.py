@@ -34,6 +34,7 @@ from mathsim_jax.fine_tuning import cross_validate, fine_tune, score_pairs, trai
 from retrieval_jax.config import parse_command_line, to_dict
 from retrieval_jax.distributed import is_main
 from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.files import write_json
 from retrieval_jax.logs import quiet_libraries
 
 # What is chosen among; all else is as configured. AFP's titles and abstracts are the only further
@@ -172,15 +173,11 @@ def main() -> None:
     print(f"zbMATH abstracts, train and dev: {pairs.summary}")
     config = command.config
     if not command.as_configured:
-        choice = choose(command, pairs, folder) if command.choice is None else None
-        choice = choice or read_choice(command.choice or Path(CHOICE))
+        choice = read_choice(command.choice) if command.choice else choose(command, pairs, folder)
         if is_main():
             command.run.mkdir(parents=True, exist_ok=True)
             record = choice | {"config": to_dict(config)}
-            text = json.dumps(record, indent=2) + "\n"
-            written = command.run / f"{CHOICE}.part"
-            written.write_text(text, encoding="utf-8")
-            written.replace(command.run / CHOICE)  # which another process may be reading
+            write_json(command.run / CHOICE, record)  # which another process may be reading
         print(f"chosen: {choice['chosen']}")
         config = with_fields(config, choice["fields"])
     train_seeds(command, config, pairs, folder)

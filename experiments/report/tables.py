@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from experiments.gcl.names import AUGMENTATION_NAMES
 from experiments.records import mean_and_sd
 from experiments.report.blocks import Block, Notes, Table
 
@@ -148,8 +149,9 @@ def seeds_in_words(results: Results) -> str:
 
 
 def readable(name: str) -> str:
-    """A name of the code as words."""
-    return name.replace("_", " ")
+    """A name of the code as words; an augmentation before a comma, or alone, as in the paper."""
+    first, comma, rest = name.partition(", ")
+    return AUGMENTATION_NAMES.get(first, first.replace("_", " ")) + comma + rest
 
 
 def sweep_blocks(results: Results) -> list[Block]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from rich.progress import track
 
@@ -12,8 +11,6 @@ import docent_jax
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
 from docent_jax.inference import EntityRanker
-from docent_jax.model import entity_biases, entity_factors, text_factors
-from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name, keep
 from retrieval_jax.search import hold, top_k
@@ -83,8 +80,7 @@ class EntityIndex:
     """A ranker, ready to answer.
 
     Args:
-        run: run folder of the ranker.
-        ranker: as loaded from it.
+        ranker: a trained one.
         title: of the entities, for the page.
         answers: entities that are found for a query.
         sentences: their documents, or None.
@@ -92,7 +88,6 @@ class EntityIndex:
 
     def __init__(
         self,
-        run: Path,
         ranker: EntityRanker,
         title: str,
         answers: int,
@@ -101,9 +96,7 @@ class EntityIndex:
         self.title = title
         self.has_sentences = sentences is not None
         self._ranker, self._answers, self._sentences = ranker, answers, sentences
-        biases = entity_biases(restore_params(run), len(ranker.entities))
-        self._is_biased = biases is not None
-        self._factors = hold(entity_factors(jnp.asarray(ranker.entity_vectors), biases))
+        self._factors = hold(ranker.factors)
         self._filler = "a " * ranker.config.data.longest_query
 
     def __len__(self) -> int:
@@ -116,7 +109,7 @@ class EntityIndex:
         for start in range(0, len(queries), TEXTS[-1] - 1):
             part = queries[start : start + TEXTS[-1] - 1]
             vectors = self._encode([query.text for query in part])
-            factors = text_factors(jnp.asarray(vectors), self._is_biased)
+            factors = self._ranker.text_factors(vectors)
             scores, found = map(np.asarray, top_k(factors, self._factors, self._answers))
             answers += [
                 EntityAnswer(vector, self._found(vector, rows[: query.k], of[: query.k]))
@@ -173,7 +166,7 @@ def load_entities(path: Path, data_dir: Path, answers: int) -> EntityIndex:
         sentences = None
     data = ranker.config.data
     of = f" ({', '.join(data.packages)})" if data.source == "python_api" else ""
-    return EntityIndex(path, ranker, f"{data.source}{of}", answers, sentences)
+    return EntityIndex(ranker, f"{data.source}{of}", answers, sentences)
 
 
 def encode_sentences(ranker: EntityRanker, corpus: EntityCorpus, data_dir: Path) -> Sentences:

@@ -5,7 +5,6 @@ one process: an alarm that nothing handles ends it even in native code, and `con
 another. `python -m experiments.serve.worker SECONDS`; needs no JAX.
 """
 
-import contextlib
 import json
 import signal
 import sys
@@ -18,6 +17,7 @@ from gcl_jax.formulas.markup import is_mathml, read_mathml
 from gcl_jax.formulas.parsing import parse_both
 from gcl_jax.formulas.trees import Tree
 from retrieval_jax.errors import InputError
+from retrieval_jax.processes import limit_memory
 
 PICTURED_NODES = 150
 """Nodes of a tree that is drawn, at most."""
@@ -101,7 +101,8 @@ def main() -> None:
     """Answers until standard input ends; an empty line says that it can."""
     seconds = float(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the server's, which ends this one
-    _limit_memory()
+    # A formula that wants all memory ends its own process only.
+    limit_memory(_WORKER_BYTES)
     answer({"task": "trees", "formula": "x", "depth": 1, "nodes": 1})  # loads what it needs
     print(flush=True)
     for line in sys.stdin.buffer:
@@ -116,16 +117,6 @@ def _set_alarm(seconds: float) -> None:
     """Which ends this process; not on every system, and `converter` waits no longer either."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _limit_memory() -> None:
-    """So that a formula that wants all memory ends its own process; not on every system."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = _WORKER_BYTES if hard == resource.RLIM_INFINITY else min(_WORKER_BYTES, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ COMMAND   python -m experiments.sweep --ablation gcl_augmentation --output runs/
           python -m experiments.sweep --module experiments.docent.pretrain --output runs/sweep \
               --fields model.kind=dual,hybrid model.layers=2,4,6 --seeds 0 1 2 -- --preset small
 TIME      cells by the time of each; `--dry-run` lists them and runs nothing
-HARDWARE  that of the experiment; `--workers` processes at a time
+HARDWARE  that of the experiment; `--workers` cells at a time
 SCORE     results.json in --output, and where --results says when all cells are done
 
 Words after `--` are options of all cells. A value with spaces is several words:
@@ -43,13 +43,14 @@ class Command:
         module: the experiment.
         fields: what is varied, NAME=VALUE,VALUE each; NAME is an option of the experiment.
         seeds: of each combination; of an ablation, instead of its own.
-        seed_option: option of the experiment that takes the seed.
+        seed_option: option of the experiment that takes the seed, as `--seed-option=--seed`; None =
+            --training.seed.
         measures: patterns of names in the runs' results.json, beside the best dev value; also of
             runs that are done already.
-        workers: processes at a time.
-        launcher: local = processes here; slurm = an array of Slurm, after which the same command
-            shows how the cells are; commands = write commands.txt for any other.
-        slurm: what to ask Slurm for.
+        workers: cells at a time; None = 1 here, 16 of an array.
+        launcher: local = processes here; slurm = an array of Slurm, after which `--dry-run` shows
+            how the cells are; commands = write commands.txt for any other.
+        slurm: what to ask Slurm for, for each cell.
         dry_run: list the cells with their states and commands, and run nothing.
         results: JSON file to write besides results.json in `output`, when all cells are done.
     """
@@ -59,9 +60,9 @@ class Command:
     module: str | None = None
     fields: tuple[str, ...] = ()
     seeds: tuple[int, ...] | None = None
-    seed_option: str = "--training.seed"
+    seed_option: str | None = None
     measures: tuple[str, ...] = ()
-    workers: int = 1
+    workers: int | None = None
     launcher: Literal["local", "slurm", "commands"] = "local"
     slurm: Slurm = Slurm(name="sweep")
     dry_run: bool = False
@@ -72,13 +73,24 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
     """The sweep that a command line means.
 
     Raises:
-        InputError: neither an ablation nor a module, an unknown ablation, a field without value, or
-            a field or value that is given twice.
+        InputError: neither an ablation nor a module, an unknown ablation, an ablation and what it
+            says itself, a field without value, or a field or value that is given twice.
     """
     if command.ablation is not None:
         if command.ablation not in ABLATIONS:
             names = ", ".join(ABLATIONS)
             raise InputError(f"no ablation {command.ablation!r}", f"There are {names}.")
+        own = {
+            "--module": command.module,
+            "--fields": command.fields or None,
+            "--seed-option": command.seed_option,
+        }
+        given = [option for option, value in own.items() if value is not None]
+        if given:
+            raise InputError(
+                f"the ablation {command.ablation} has its own {', '.join(given)}",
+                "Leave these options or --ablation out.",
+            )
         sweep = ABLATIONS[command.ablation]
         return dataclasses.replace(
             sweep,
@@ -95,7 +107,7 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
         dict(axes),
         command.seeds or (0,),
         tuple(options),
-        command.seed_option,
+        command.seed_option or Sweep.seed_option,
         command.measures,
     )
 
@@ -120,7 +132,8 @@ def main() -> None:
     """Runs the sweep of the command line; exit status 1 if cells failed."""
     own, more = split_at_dashes(sys.argv[1:])
     command = tyro.cli(Command, prog="python -m experiments.sweep", description=__doc__, args=own)
-    check_at_least_1(workers=command.workers)
+    workers = {} if command.workers is None else {"workers": command.workers}
+    check_at_least_1(**workers)
     sweep = sweep_of(command, more)
     name = command.ablation or command.module or ""
     cells = sweep.cells()
@@ -130,8 +143,8 @@ def main() -> None:
         print(f"{len(cells)} cells")
         return
     launchers: dict[str, Launcher] = {
-        "local": LocalProcesses(command.workers),
-        "slurm": SlurmArray(command.slurm),
+        "local": LocalProcesses(**workers),
+        "slurm": SlurmArray(command.slurm, **workers),
         "commands": CommandFile(command.output / "commands.txt"),
     }
     command.output.mkdir(parents=True, exist_ok=True)

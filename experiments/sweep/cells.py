@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from experiments.sweep.claims import is_claimed
 from retrieval_jax.errors import InputError
+from retrieval_jax.files import write_json
 from retrieval_jax.logs import read_metrics
 
 DONE, FAILED, CELL, LOG = "done.json", "failed.json", "cell.json", "log.txt"
@@ -193,13 +194,6 @@ def flatten(values: Any, name: str = "") -> dict[str, float]:
         for key, value in items
         for path, number in flatten(value, f"{name}.{key}" if name else key).items()
     }
-
-
-def write_json(path: Path, values: Any) -> None:
-    """Writes a file of a cell, whole or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    partial.replace(path)
 
 
 def read_json(path: Path) -> Any:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from experiments.launch import ModuleJob, Slurm, make_executor
-from retrieval_jax.errors import InputError
+from experiments.launch import ModuleJob, Slurm, make_executor, submit_jobs
 
 POLL_S = 0.5
 
@@ -71,32 +70,31 @@ class LocalProcesses:
 class SlurmArray:
     """Submits commands as an array of Slurm, by `experiments.launch`.
 
+    A command with several tasks is run by all of them together, started by
+    `retrieval_jax.distributed`.
+
     Args:
-        options: what to ask for.
+        slurm: what to ask for, for each command.
+        workers: how many commands at a time, at most.
     """
 
-    def __init__(self, options: Slurm) -> None:
-        self._options = options
+    def __init__(self, slurm: Slurm, workers: int = 16) -> None:
+        self._slurm = slurm
+        self._workers = workers
 
     def __call__(self, commands: Sequence[Sequence[str]], watch: Callable[[], None]) -> list[int]:
-        """Submits all, and does not wait: the sweep's command, called again, says how they are.
+        """Submits all, and does not wait.
 
         Raises:
-            InputError: more than one task a job, of which one alone could claim the cell; or as
-                `experiments.launch.make_executor`.
+            InputError: as `experiments.launch.make_executor` and `submit_jobs`.
         """
-        options = self._options
-        tasks = options.nodes * (options.tasks_per_node or options.gpus_per_node or 1)
-        if tasks > 1:
-            raise InputError(
-                f"{tasks} tasks for each cell, which one process runs",
-                "Ask for one node with one task and at most one GPU.",
-            )
-        executor = make_executor(options)
-        with executor.batch():  # the words of a command: python -m MODULE ARGUMENTS
-            jobs = [executor.submit(ModuleJob(words[2], words[3:])) for words in commands]
-        for job in jobs:
-            print(f"job {job.job_id}: {job.paths.stderr}")
+        if commands:
+            executor = make_executor(self._slurm)
+            executor.update_parameters(array_parallelism=self._workers)
+            # The words of a command: python -m MODULE ARGUMENTS
+            jobs = [ModuleJob(words[2], words[3:]) for words in commands]
+            for job in submit_jobs(executor, jobs):
+                print(f"job {job.job_id}: {job.paths.stderr}")
         watch()
         return []
 

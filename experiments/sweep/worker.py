@@ -5,8 +5,10 @@ TIME      that of the cell
 HARDWARE  that of the experiment
 
 The experiment runs inside this process, so that claim and training live and die together. It takes
-an interrupted run folder up by itself. Exit status: 0 done, by this call or before; 1 failed;
-75 another process is at it; 128 and more: stopped by a signal, to be started again.
+an interrupted run folder up by itself. Started several times by `retrieval_jax.distributed`, it is
+one run of all these processes: process 0 claims the cell and notes how it ended, with its own time
+and memory. Exit status: 0 done, by this call or before; 1 failed; 75 another process is at it; 128
+and more: stopped by a signal, to be started again.
 """
 
 import contextlib
@@ -19,6 +21,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import tyro
 
@@ -34,9 +37,11 @@ from experiments.sweep.cells import (
     read_cell,
     read_json,
     state,
-    write_json,
 )
 from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.files import write_json
+
+T = TypeVar("T")
 
 BUSY = 75
 """Exit status EX_TEMPFAIL: another process runs the cell."""
@@ -58,7 +63,7 @@ class Command:
 
 
 def run_cell(cell: Cell, output: Path) -> int:
-    """Runs a cell unless it is done or another process is at it.
+    """Runs a cell unless it is done or another process is at it; the others of a job join in.
 
     Args:
         cell: which; its folder is there.
@@ -67,16 +72,21 @@ def run_cell(cell: Cell, output: Path) -> int:
     Returns:
         The exit status, see above.
     """
+    if not _is_first():
+        told = _tell_others(None)
+        return _experiment(cell, output) if told is None else told
     folder = cell.folder(output)
     claim = claims.take(folder)
     if claim is None:
-        return BUSY
+        return _tell_others(BUSY)
     with claim:
         if (folder / DONE).is_file():
-            return 0
+            return _tell_others(0)
+        _tell_others(None)
         if (folder / FAILED).is_file():
             (folder / FAILED).replace(folder / FAILED_BEFORE)
-        with _timed(folder):
+        with _timed(folder), _into_log(folder / LOG):
+            print(f"$ {cell.command(output)}", flush=True)
             code = _experiment(cell, output)
         if code >= 128 or claim.lost:
             return code or BUSY
@@ -92,6 +102,27 @@ def run_cell(cell: Cell, output: Path) -> int:
             write_json(folder / DONE, record | {"peak_mib": peak_mib(), "numbers": numbers})
             (folder / FAILED_BEFORE).unlink(missing_ok=True)
         return code
+
+
+def _has_others() -> bool:
+    """Whether `retrieval_jax.distributed` has joined this process with others."""
+    # Who joined them has imported JAX; here that would come before the time is taken.
+    jax = sys.modules.get("jax")
+    return jax is not None and jax.distributed.is_initialized() and jax.process_count() > 1
+
+
+def _is_first() -> bool:
+    """Whether this process claims the cell, for the others too."""
+    return not _has_others() or sys.modules["jax"].process_index() == 0
+
+
+def _tell_others(code: T) -> T:
+    """The first process's exit status on all, if it is known already; None = run the experiment."""
+    if not _has_others():
+        return code
+    from retrieval_jax.distributed import broadcast
+
+    return broadcast(code)
 
 
 def note_killed(cell: Cell, output: Path, code: int) -> None:
@@ -136,10 +167,8 @@ def _cpu_seconds() -> float:
 
 
 def _experiment(cell: Cell, output: Path) -> int:
-    """Runs the experiment's module in this process, its words in the log; gives its status."""
-    arguments = cell.arguments(output)
-    with _into_log(cell.folder(output) / LOG), _command_line(cell.module, arguments):
-        print(f"$ {cell.command(output)}", flush=True)
+    """Runs the experiment's module in this process; gives its status."""
+    with _command_line(cell.module, cell.arguments(output)):
         try:
             runpy.run_module(cell.module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
@@ -191,7 +220,11 @@ def main() -> None:
     """Runs the cell that the command line names."""
     command = tyro.cli(Command, prog="python -m experiments.sweep.worker")
     cell = read_cell(command.output, command.cell)
-    raise SystemExit(run_cell(cell, command.output))
+    code = run_cell(cell, command.output)
+    if code == 1 and _has_others():
+        # An error perhaps of this process alone: the others wait for it, and end when it is gone.
+        os._exit(code)
+    raise SystemExit(code)
 
 
 if __name__ == "__main__":

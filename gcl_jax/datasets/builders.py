@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -25,6 +25,7 @@ from gcl_jax.datasets.formula_files import Reject, Source
 from gcl_jax.datasets.parsing import CHUNK, Columns, Parsed, ParserPool, ParsingOptions
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import keep
+from retrieval_jax.prepared_rows import prepared_rows
 
 SHARD_ROWS = 20_000
 """Input rows of a shard: tensorflow-datasets holds the examples of one in memory."""
@@ -33,7 +34,6 @@ REJECTS = "rejects.jsonl"
 """File beside the shards: a JSON object {row, id, input, reason} a line."""
 
 _SHOWN_INPUT = 10_000
-_ROWS_PER_READ = 1000
 _LINE_EVERY = 20.0
 
 
@@ -260,12 +260,9 @@ def read_rows(
     builder: tfds.core.DatasetBuilder, split: str = "train"
 ) -> Iterator[tuple[str, str, Parsed]]:
     """Id, formula and trees of each row of a prepared data set."""
-    source = cast(Any, builder).as_data_source(split)
-    # In bulk: several times faster than one by one.
-    for start in range(0, len(source), _ROWS_PER_READ):
-        for row in source.__getitems__(range(start, min(start + _ROWS_PER_READ, len(source)))):
-            slt, opt = (_columns(row, layout) for layout in ("slt", "opt"))
-            yield row["id"].decode(), row["formula"].decode(), Parsed(slt, opt)
+    for row in prepared_rows(builder, split):
+        slt, opt = (_columns(row, layout) for layout in ("slt", "opt"))
+        yield row["id"].decode(), row["formula"].decode(), Parsed(slt, opt)
 
 
 def _columns(row: Mapping[str, Any], layout: str) -> Columns:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 from gcl_jax.formulas import parse_both
 from gcl_jax.formulas.trees import Tree
 from retrieval_jax.errors import InputError
+from retrieval_jax.processes import available_cores, limit_memory
 
 CHUNK = 256
 """Formulas that go to a worker at a time."""
@@ -164,13 +165,6 @@ class ParserPool:
         self._threads.shutdown()
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class _StoppedError(Exception):
     """A worker's process ended, or was ended, at a formula of its chunk."""
 
@@ -257,7 +251,8 @@ def _work(connection: Connection, at: Any, parse: Parse) -> None:
     # The parent ends it, also by ending itself in the middle of a formula that hangs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _limit_memory()
+    # A formula that wants all memory ends its own process only.
+    limit_memory(_WORKER_BYTES)
     with contextlib.suppress(EOFError, OSError):
         while True:
             outcomes = []
@@ -282,13 +277,3 @@ def _outcome(formula: str, parse: Parse) -> Outcome:
         return error.problem
     except Exception as error:  # MemoryError among them: one formula must not cost the others.
         return f"{type(error).__name__}: {error}"[:300]
-
-
-def _limit_memory() -> None:
-    """So that a formula that wants all memory ends its own process only; not on every system."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = _WORKER_BYTES if hard == resource.RLIM_INFINITY else min(_WORKER_BYTES, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
@@ -29,9 +29,9 @@ from ltr_jax.datasets.wikipedia_clir import WikipediaOptions, read_wikipedia_cli
 from retrieval_jax.errors import InputError
 from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.kept import content_name
+from retrieval_jax.prepared_rows import prepared_rows
 
 _EDGES_PER_ROW = 1000
-_ROWS_PER_READ = 1000
 Row = tuple[str, str, Any]
 """An id, a text, and what else there is, as JSON has it."""
 
@@ -234,10 +234,5 @@ def _corpora(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
 
 
 def _read(builder: CollectionBuilder, part: str) -> Iterator[Row]:
-    if part not in builder.info.splits:
-        return
-    source = cast(Any, builder).as_data_source(part)
-    # In bulk: several times faster than one by one.
-    for start in range(0, len(source), _ROWS_PER_READ):
-        for row in source.__getitems__(range(start, min(start + _ROWS_PER_READ, len(source)))):
-            yield row["id"].decode(), row["text"].decode(), json.loads(row["values"])
+    for row in prepared_rows(builder, part):
+        yield row["id"].decode(), row["text"].decode(), json.loads(row["values"])

@@ -134,6 +134,15 @@ def test_malformed_word_vectors_are_refused_with_their_line(tmp_path, line):
         read_word_vectors(tmp_path / "glove.txt")
 
 
+def test_word_vectors_cut_at_the_end_of_a_line_are_refused(tmp_path):
+    vectors = WordVectors(("a", "b"), np.array([[1.0, 2.0], [3.0, 4.0]], np.float32))
+    write_word2vec(tmp_path / "w.txt", vectors.words, vectors.vectors)
+    lines = (tmp_path / "w.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "w.txt").write_text("".join(lines[:-1]), encoding="utf-8")
+    with pytest.raises(InputError, match="holds 1 vectors; its first line says 2"):
+        read_word_vectors(tmp_path / "w.txt")
+
+
 def test_word_vectors_that_cannot_be_had(tmp_path):
     with pytest.raises(InputError, match="GloVe"):
         read_word_vectors(tmp_path / "none.txt")

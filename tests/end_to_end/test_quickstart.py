@@ -11,6 +11,8 @@ import pytest
 import docent_jax.__main__
 import experiments.quickstart
 from experiments.docent import pretrain, zero_shot_ranking
+from retrieval_jax.evaluation import evaluate
+from retrieval_jax.rankings import read_qrels, read_ranking
 from tests.bert_folders import write_tiny_bert
 
 
@@ -61,6 +63,9 @@ def test_quickstart_trains_evaluates_restores_and_answers(quickstart):
     for system in results["systems"].values():
         assert 0 < system["test"]["RR"]["mean"] <= 1
     assert results["provenance"]["data_fingerprint"]
+    written = folder / "run" / "qrels.trec", folder / "run" / "ranking.trec"
+    found = evaluate(read_qrels(written[0]), read_ranking(written[1]), ["RR"]).mean["RR"]
+    assert found == pytest.approx(results["systems"]["DocEnt-Dual"]["test"]["RR"]["mean"])
     names = {path.name for path in (folder / "run").iterdir()}
     expected = "config.json provenance.json metrics.jsonl results.json ranking.trec plots best"
     assert set(expected.split()) < names
@@ -91,12 +96,13 @@ def test_the_run_is_used_from_python_and_from_the_command_line(quickstart):
 def test_the_command_line_writes_vectors(quickstart, here):
     folder, _, _ = quickstart
     ranker = docent_jax.load(folder / "run")
-    (folder / "texts.txt").write_text("one text\nanother text\n")
+    # One text a line, whatever Python takes for the end of a line; other bytes do no harm.
+    (folder / "texts.txt").write_bytes("one\u2028text\f\nanother text\r\n".encode() + b"\xff\n")
     vectors = folder / "vectors.npy"
     output = ("--input", folder / "texts.txt", "--output", vectors)
     here(docent_jax.__main__.main, "encode", "--run", folder / "run", *output)
     np.testing.assert_allclose(
-        np.load(vectors), ranker.encode(["one text", "another text"]), atol=1e-5
+        np.load(vectors), ranker.encode(["one text", "another text", "\ufffd"]), atol=1e-5
     )
     here(docent_jax.__main__.main, "entities", "--run", folder / "run", "--output", vectors)
     np.testing.assert_allclose(np.load(vectors), ranker.entity_vectors, atol=1e-5)

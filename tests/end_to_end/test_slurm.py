@@ -1,4 +1,4 @@
-"""A job of two processes and an array on a Slurm of one node, started here in a temporary folder.
+"""A job of two processes and a sweep on a Slurm of one node, started here in a temporary folder.
 
 Needs root and Debian's slurm-wlm and munge; skipped without.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.sweep.cells import LOG, state
 from retrieval_jax.runs import create_run
 from retrieval_jax.training import train
 from tests.end_to_end.process_worker import CONFIG, SlowTask
@@ -103,10 +104,15 @@ def ask(env, *command):
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False).stdout
 
 
-def launch(env, *args):
-    """Submits by the command line; gives the first job's id."""
+def preempt(env, job):
+    """Tells a job to stop, as Slurm does before the end of its time."""
+    ask(env, "scancel", "--signal=USR2", job)
+
+
+def submit(env, *args):
+    """Submits by a command line; gives the first job's id."""
     env = {k: v for k, v in env.items() if k != "XLA_FLAGS"}
-    command = [sys.executable, "-m", "experiments.launch", "slurm", *map(str, args)]
+    command = [sys.executable, "-m", *map(str, args)]
     result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout.split()[1].rstrip(":")
@@ -118,16 +124,46 @@ def test_a_preempted_job_of_two_processes_saves_is_requeued_and_ends_as_one_proc
     whole = train(SlowTask(), CONFIG, create_run(tmp_path / "a", "toy", CONFIG, "x"), None, False)
     run, logs = tmp_path / "run", tmp_path / "logs"
     asked = ("--tasks-per-node", 2, "--cpus-per-task", 1, "--hours", 0.2, "--logs", logs)
-    job = launch(slurm, *asked, "--", "tests.end_to_end.process_worker", run, 0.2)
-    points = ("--cpus-per-task", 1, "--logs", logs, "--sweep", "x=1,2", "--", "this", "{point}")
-    array = launch(slurm, *points).partition("_")[0]
-
+    module = ("tests.end_to_end.process_worker", run, 0.2)
+    job = submit(slurm, "experiments.launch", "slurm", *asked, "--", *module)
     wait_until((run / "checkpoints" / "10").is_dir)
-    ask(slurm, "scancel", "--signal=USR2", job)  # as before the end of its time
+    preempt(slurm, job)
     wait_until((run / "params.npz").is_file)
     wait_until(lambda: not ask(slurm, "squeue", "-h"))
     check_close(run, whole, tmp_path / "a")
-    said = (logs / f"{job}_0_log.err").read_text()
-    assert "stopped by SIGUSR2 after step" in said
-    for point in range(2):
-        assert "Beautiful is better" in (logs / f"{array}_{point}_0_log.out").read_text()
+    assert "stopped by SIGUSR2 after step" in (logs / f"{job}_0_log.err").read_text()
+
+
+CELL = """
+import sys
+from tests.end_to_end.process_worker import main
+options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+sys.argv[1:] = [options["--run"], options["--seconds"]]
+main()
+"""
+
+
+def test_cells_of_two_processes_are_an_array_and_a_preempted_one_goes_on(slurm, tmp_path: Path):
+    (tmp_path / "toy_cell.py").write_text(CELL)
+    python_path = os.pathsep.join(filter(None, [str(tmp_path), slurm.get("PYTHONPATH")]))
+    output, logs = tmp_path / "out", tmp_path / "logs"
+    grid = ("--module", "toy_cell", "--fields", "seconds=0.2,0.1", "--output", output)
+    asked = ("--slurm.tasks-per-node", 2, "--slurm.cpus-per-task", 1, "--slurm.logs", logs)
+    job = submit(
+        slurm | {"PYTHONPATH": python_path},
+        *("experiments.sweep", "--launcher", "slurm", "--workers", 1, *grid, *asked),
+    )
+    array = job.partition("_")[0]
+    assert job == f"{array}_0"
+    first, second = (next((output / "cells").glob(f"{s}-*")) for s in ("0.2", "0.1"))
+    wait_until((first / "run" / "checkpoints" / "10").is_dir)
+    assert not (second / "run").exists()  # one at a time
+    preempt(slurm, job)
+    wait_until(lambda: not ask(slurm, "squeue", "-h"), 300)
+    for folder in (first, second):
+        assert state(folder) == "done", (folder / LOG).read_text()
+        assert (folder / "run" / "params.npz").is_file()
+        lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+        assert len(lines) == len(set(lines))  # of process 0 alone
+    assert (first / LOG).read_text().count("stopped by SIGUSR2 after step") == 1
+    assert (first / LOG).read_text().count("$ python -m toy_cell") == 2

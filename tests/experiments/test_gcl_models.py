@@ -1,14 +1,24 @@
 """The comparison of encoders: what starts them, fusion, and what is tested against what."""
 
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
 
-from experiments.gcl import baselines
-from experiments.gcl.models import MODELS, fuse_on_odd, fused_name, pairs, untrained_ranking
+from experiments.gcl import baselines, models
+from experiments.gcl.models import (
+    MODELS,
+    WIDE,
+    fuse_on_odd,
+    fused_name,
+    model_changes,
+    pairs,
+    preset_of_paths,
+    untrained_ranking,
+)
 from experiments.gcl.train import on_odd
-from gcl_jax.config import Config, DataConfig, ModelConfig
+from gcl_jax.config import PRESETS, Config, DataConfig, ModelConfig
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.evaluation import rank
 from tests.gcl_jax.toy_graphs import random_formulas
@@ -63,3 +73,24 @@ def test_layouts_are_tested_against_path_dice_of_their_own() -> None:
     assert ("ours, SLT + OPT", baselines.PATH_DICE_SLT) not in found
     assert (fused_name("ours, SLT + OPT"), baselines.EDGE_DICE) in found
     assert all((name, f"{name}, untrained") in found for name in MODELS)
+
+
+@pytest.mark.parametrize("name", ["small", "smoke"])
+def test_the_wide_model_is_four_times_as_wide_as_the_preset(name: str) -> None:
+    config = preset_of_paths(name)
+    changes = model_changes(config)
+    assert tuple(changes) == MODELS
+    wide = dataclasses.replace(config.model, **changes[WIDE])
+    assert wide == dataclasses.replace(config.model, dim=4 * PRESETS[name].model.dim)
+
+
+@pytest.mark.parametrize("name", ["paper", "ablation"])
+def test_a_preset_of_another_encoder_is_refused_before_anything_is_read(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["models", "--preset", name, "--folder", "nowhere"])
+    with pytest.raises(SystemExit):
+        models.main()
+    printed = " ".join(capsys.readouterr().err.split())
+    assert f"preset {name} has the encoder gin" in printed
+    assert "--preset small or smoke" in printed

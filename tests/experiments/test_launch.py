@@ -1,64 +1,80 @@
-"""The batch script, sweeps, and what is refused; tests/end_to_end/test_slurm.py runs real jobs."""
+"""The batch script, and what is refused; tests/end_to_end/test_slurm.py runs real jobs."""
 
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from experiments.launch import (
+    Command,
     ModuleJob,
     Slurm,
+    launch,
+    main,
     make_executor,
     split_arguments,
-    submit,
-    sweep_points,
 )
 from retrieval_jax.errors import InputError
+from tests.experiments import fake_slurm
 
 
-def test_the_script_asks_for_what_the_command_says(tmp_path, capsys):
+def test_a_dry_run_prints_the_script_with_what_the_command_asks_for(tmp_path, capsys, monkeypatch):
     pytest.importorskip("submitit")
-    command = Slurm(
+    monkeypatch.setattr(shutil, "which", lambda *_: None)  # needs no Slurm
+    slurm = Slurm(
         nodes=2,
         gpus_per_node=8,
         hours=1.5,
         partition="h100",
         mem_gb=0.5,
         setup=("module load cuda",),
-        sweep=("training.seed=0,1", "model.kind=dual,full"),
         extra=("constraint=ib",),
         logs=tmp_path,
-        dry_run=True,
     )
-    assert submit(command, "experiments.docent.pretrain", ["--run", "runs/{point}"]) == []
+    launch(Command(slurm, dry_run=True), "experiments.docent.pretrain", ["--run", "runs/a b"])
     script = capsys.readouterr().out
     for option in (
         *("nodes=2", "gpus-per-node=8", "ntasks-per-node=8", "time=90", "partition=h100"),
-        *("mem=512MB", "array=0-3%4", "signal=USR2@120", "constraint=ib", "requeue"),
+        *("mem=512MB", "signal=USR2@120", "constraint=ib", "requeue"),
     ):
         assert f"#SBATCH --{option}\n" in script
     assert "module load cuda\n" in script
     assert "srun --unbuffered" in script
     assert "--kill-on-bad-exit=1" in script
-    assert (
-        "experiments.docent.pretrain --run runs/seed1_kinddual --training.seed 1"
-        " --model.kind dual" in script
-    )
+    assert "retrieval_jax.distributed experiments.docent.pretrain --run 'runs/a b'\n" in script
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_sweep_is_every_combination_with_a_folder_of_its_own():
-    assert sweep_points((), ["--run", "a"]) == [["--run", "a"]]
-    assert sweep_points(("a.b=1,2", "c=x"), ["--run", "r/{point}"]) == [
-        ["--run", "r/b1_cx", "--a.b", "1", "--c", "x"],
-        ["--run", "r/b2_cx", "--a.b", "2", "--c", "x"],
-    ]
-    with pytest.raises(InputError, match="same folder"):
-        sweep_points(("a=1,2",), ["--run", "r"])
-    with pytest.raises(InputError, match="no values"):
-        sweep_points(("a",), ["{point}"])
+def test_a_job_is_submitted_and_its_log_named(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("submitit")
+    script = fake_slurm.put_in_place(monkeypatch, tmp_path)
+    command = Command(Slurm(tasks_per_node=2, logs=tmp_path / "logs"))
+    launch(command, "experiments.docent.pretrain", ["--run", "r"])
+    log = tmp_path / "logs" / f"{fake_slurm.JOB}_0_log.err"
+    printed = capsys.readouterr().out
+    assert printed == f"job {fake_slurm.JOB}: experiments.docent.pretrain --run r\n  log: {log}\n"
+    assert "#SBATCH --ntasks-per-node=2\n" in script.read_text()
+
+
+def test_a_job_that_slurm_refuses_is_an_error_of_the_input(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    fake_slurm.put_in_place(monkeypatch, tmp_path, refusal="invalid account")
+    with pytest.raises(InputError, match=r"Slurm refused the job.*invalid account"):
+        launch(Command(Slurm(logs=tmp_path)), "this", [])
+
+
+def test_options_of_slurm_stand_beside_the_dry_run_on_the_command_line(
+    tmp_path, monkeypatch, capsys
+):
+    pytest.importorskip("submitit")
+    words = ["launch", "slurm", "--dry-run", "--nodes", "3", "--logs", str(tmp_path), "--", "this"]
+    monkeypatch.setattr(sys, "argv", words)
+    main()
+    assert "#SBATCH --nodes=3\n" in capsys.readouterr().out
 
 
 def test_arguments_are_split_at_the_dashes():
@@ -72,7 +88,7 @@ def test_arguments_are_split_at_the_dashes():
 def test_without_slurm_or_with_a_wrong_extra_it_says_what_to_do(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
     with pytest.raises(InputError, match="NAME=VALUE"):
-        make_executor(Slurm(extra=("constraint",), logs=tmp_path, dry_run=True))
+        make_executor(Slurm(extra=("constraint",), logs=tmp_path), needs_slurm=False)
     monkeypatch.setattr(shutil, "which", lambda *_: None)
     with pytest.raises(InputError, match="no srun"):
         make_executor(Slurm(logs=tmp_path))

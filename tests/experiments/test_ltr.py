@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 
 import ltr_jax
+from experiments.fusion import WEIGHTS
 from experiments.ltr import comparison, rerank, table_patents, table_wikipedia, train
 from experiments.ltr.tables import means_and_tests, print_table, to_cells
 from ltr_jax.baselines import hardest_irrelevant, tfidf_ranking
 from ltr_jax.datasets.debian_folder import read_debian_folder
 from ltr_jax.evaluation import MEASURE, evaluate_levels, qrels_of, to_levels
 from ltr_jax.tokenizers import split_words
+from ltr_jax.training import PreparedVectors
 from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import Evaluation, evaluate
 from retrieval_jax.rankings import fuse
 from tests.ltr_jax.datasets.test_boost_clir import write_corpus, write_marec
-from tests.ltr_jax.toy_collection import toy_collection
+from tests.ltr_jax.toy_collection import toy_collection, toy_config, toy_vectors
 
 COLLECTION = toy_collection()
 needs_gensim = pytest.mark.skipif(
@@ -83,13 +85,56 @@ def test_fusion_takes_the_weight_that_is_best_on_dev():
     # The first system knows the answers, the second is the wrong way round.
     right = {q: {d: float(dev.qrels[q].get(d, 0)) for d in c} for q, c in dev.candidates.items()}
     wrong = {q: {d: -score for d, score in of.items()} for q, of in right.items()}
-    systems = [{"dev": to_levels(ranking, dev, (20, 40))} for ranking in (right, wrong, right)]
-    fused, weight = comparison.fuse_on_dev(systems[0], systems[1], dev, "dev")
+    right, wrong = (to_levels(ranking, dev, (20, 40)) for ranking in (right, wrong))
+    weight = comparison.weight_on_dev(right, wrong, dev)
     assert weight > 0.5
-    values = evaluate_levels(fused, dev)
+    values = evaluate_levels(comparison.fuse_levels(right, wrong, weight), dev)
     assert {level: value.mean[MEASURE] for level, value in values.items()} == {20: 1.0, 40: 1.0}
-    _, weight = comparison.fuse_on_dev(systems[1], systems[2], dev, "dev")
-    assert weight < 0.5
+    assert comparison.weight_on_dev(wrong, right, dev) < 0.5
+
+
+def test_weights_are_chosen_at_the_difficulty_of_dev_whatever_is_shown(monkeypatch, tmp_path):
+    """Text is deceived by all documents of the harder levels, meta by one of the easiest."""
+
+    def score(features, document, relevances, irrelevant):
+        if document in relevances:
+            return 1 + relevances[document] / 10
+        drawn = irrelevant.index(document)
+        if features == "text":
+            return 3.0 if drawn >= 20 else 0.0
+        return 2.0 if drawn == 0 else 0.0
+
+    def trained(config, collection, prepared, path):
+        features = config.model.features
+        rankings = {
+            split: {
+                q: {d: score(features, d, of.qrels[q], of.irrelevant[q]) for d in documents}
+                for q, documents in of.candidates.items()
+            }
+            for split, of in collection.splits.items()
+        }
+        return rankings, {"words": 1.0, "ranker": 1.0}
+
+    monkeypatch.setattr(comparison, "trained_rankings", trained)
+    monkeypatch.setattr(
+        ltr_jax, "prepare_vectors", lambda *_: PreparedVectors(toy_vectors(), {"words": 1.0})
+    )
+    found = {}
+    for split in ("dev", "test"):
+        command = comparison.Command(
+            dataclasses.replace(toy_config(), dev_difficulty=20),
+            pairs=("en-de",),
+            features=("text", "meta"),
+            seeds=(0,),
+            difficulties=(20, 30, 40),
+            split=split,
+            data_dir=tmp_path,
+        )
+        found[split] = comparison.evaluate_pair(command, "en-de", COLLECTION)
+        (of_seed,) = found[split].evaluations[comparison.ENSEMBLE]
+        assert set(of_seed) == {20, 30, 40}
+        assert of_seed[20].mean[MEASURE] == 1.0
+    assert found["dev"].weights == found["test"].weights == {comparison.ENSEMBLE: [0.5]}
 
 
 def test_scores_are_added_as_they_are():
@@ -120,6 +165,29 @@ def test_the_summary_has_means_and_a_test_for_each_cell():
     assert first["p"] == pytest.approx(2 / 2**6)  # exact: both ends of all sign patterns
     assert first["p_holm"] == pytest.approx(4 / 2**6)
     assert second["p_holm"] == 1.0
+    assert (first["queries"], first["gains"]) == (6, pytest.approx([0.6 - 1.1 / 6] * 2))
+
+
+def test_a_test_is_of_mean_values_and_its_gains_are_of_seeds():
+    # All 3 differences are positive: 2 of the 8 sign patterns are as extreme.
+    worse = [evaluation(0.1, 0.2, 0.3), evaluation(0.1, 0.2, 0.3)]
+    better = [evaluation(0.2, 0.4, 0.6), evaluation(0.2, 0.4, 0.8)]
+    cells = {"text": {"en-de 40": worse}, "text+meta": {"en-de 40": better}}
+    (row,) = means_and_tests(cells, "test", comparison.TESTED)["significance"]
+    assert row["difference"] == pytest.approx(1.4 / 6)
+    assert row["gains"] == pytest.approx([0.2, 0.8 / 3])
+    assert row["p"] == row["p_holm"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("worse", "problem"),
+    [([0.1, 0.2, 0.3], "do not judge the same queries"), ([0.1, 0.2], "have 2 and 1 runs")],
+)
+def test_runs_that_do_not_correspond(worse, problem):
+    better = [evaluation(0.5, 0.6)] * 2
+    cells = {"text": {"en-de 40": [evaluation(*worse)]}, "text+meta": {"en-de 40": better}}
+    with pytest.raises(InputError, match=problem):
+        means_and_tests(cells, "test", comparison.TESTED)
 
 
 def test_every_pair_is_printed_on_a_narrow_screen(capsys, monkeypatch):
@@ -216,13 +284,13 @@ def test_reranking_of_what_tfidf_finds(table, tmp_path):
     model = ltr_jax.load(path).rank_candidates(*sides, dev.candidates)
     expected = {
         weight: evaluate(qrels_of(dev), fuse([model, tfidf], [weight, 1 - weight]), (MEASURE,))
-        for weight in (0.0, *comparison.WEIGHTS, 1.0)
+        for weight in (0.0, *WEIGHTS, 1.0)
     }
     values = {weight: of.mean[MEASURE] for weight, of in expected.items()}
     assert found["tf-idf"] == pytest.approx(values[0.0])
     assert found["tf-idf"] > 0.7
     assert found[rerank.PLAIN] == pytest.approx(values[1.0])
-    best = max(comparison.WEIGHTS, key=values.__getitem__)
+    best = max(WEIGHTS, key=values.__getitem__)
     assert record["model_weights"] == [best]
     assert found[rerank.WEIGHTED] == pytest.approx(values[best])
     tested = [(row["first"], row["second"]) for row in record["significance"]]

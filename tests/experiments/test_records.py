@@ -4,6 +4,7 @@ import dataclasses
 import json
 import time
 
+import numpy as np
 import pytest
 
 from experiments import records
@@ -40,6 +41,26 @@ def test_differences_are_paired_and_holm_corrected():
     assert (first["difference"], first["interval_95"]) == (1.0, [1.0, 1.0])
     assert (second["difference"], second["queries"]) == (0.5, 8)
     assert second["p"] == second["p_holm"] == pytest.approx(2 / 16)
+
+
+def per_query(**values):
+    return {query: {"RR": value, "AP": 0.0} for query, value in values.items()}
+
+
+def test_values_of_a_query_are_means_over_runs():
+    runs = {"a": [per_query(x=0.0, y=0.25), per_query(y=0.75, x=1.0)], "b": [per_query(y=1, x=0)]}
+    values = records.query_values(runs, "RR")
+    np.testing.assert_array_equal(values["a"], [0.5, 0.5])
+    np.testing.assert_array_equal(values["b"], [0.0, 1.0])  # queries in sorted order
+
+
+@pytest.mark.parametrize("other", [per_query(x=1.0), per_query(x=1.0, z=1.0)])
+def test_runs_that_judge_other_queries_are_refused(other):
+    runs = {"a": [per_query(x=1.0, y=1.0)], "b": [per_query(x=1.0, y=1.0), other]}
+    with pytest.raises(InputError, match="a, b do not judge the same queries"):
+        records.query_values(runs, "RR")
+    with pytest.raises(InputError, match="b has no runs"):
+        records.query_values({**runs, "b": []}, "RR")
 
 
 def test_a_record_holds_what_it_was_made_with():

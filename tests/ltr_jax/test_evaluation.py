@@ -1,19 +1,16 @@
 import math
 
-import numpy as np
 import pytest
 
 from ltr_jax.datasets.collection import Topics
 from ltr_jax.evaluation import (
     at_difficulty,
-    compare_cells,
     evaluate_levels,
     qrels_of,
     to_levels,
     without_relevant,
 )
 from retrieval_jax.errors import InputError
-from retrieval_jax.evaluation import Evaluation
 
 IRRELEVANT = tuple(f"n{i}" for i in range(6))
 TOPICS = Topics(("a", "b"), {"a": {"x": 2, "y": 1}}, {"a": IRRELEVANT, "b": IRRELEVANT})
@@ -54,42 +51,3 @@ def test_a_candidate_without_score() -> None:
     del scores["a"]["n0"]
     with pytest.raises(InputError, match=r"lacks 1 of the 4 candidates of query 'a'.*'n0'"):
         at_difficulty(scores, TOPICS, 2)
-
-
-def runs(*values):
-    return [
-        Evaluation({f"q{i}": {"nDCG": float(v)} for i, v in enumerate(run)}, {}) for run in values
-    ]
-
-
-def test_comparison_of_few_queries_is_exact() -> None:
-    # All 3 differences are positive: 2 of the 8 sign patterns are as extreme.
-    cell = (runs([0.1, 0.2, 0.3], [0.1, 0.2, 0.3]), runs([0.2, 0.4, 0.6], [0.2, 0.4, 0.8]))
-    found = compare_cells({"cell": cell})["cell"]
-    assert found.baseline == pytest.approx(0.2)
-    assert found.system == pytest.approx(2.6 / 6)
-    assert found.gain == pytest.approx(1.4 / 6)
-    assert found.gains == pytest.approx((0.2, 0.8 / 3))
-    assert found.p_value == pytest.approx(0.25)
-    assert not found.is_significant
-
-
-def test_holm_over_cells() -> None:
-    rng = np.random.default_rng(0)
-    base = rng.random(12)
-    better = base + 0.1 + 0.01 * rng.random(12)
-    mixed = base + 0.1 * np.array([1, -1] * 6)
-    found = compare_cells({"clear": (runs(base), runs(better)), "none": (runs(base), runs(mixed))})
-    assert found["clear"].p_value == pytest.approx(2 / 2**12)
-    assert found["clear"].adjusted == pytest.approx(2 * 2 / 2**12)
-    assert found["clear"].is_significant
-    assert found["none"].adjusted == pytest.approx(found["none"].p_value)
-    assert not found["none"].is_significant
-
-
-@pytest.mark.parametrize(
-    "cell", [(runs([1, 2]), runs([1, 2], [1, 2])), (runs([1, 2]), runs([1, 2, 3])), ([], [])]
-)
-def test_runs_that_do_not_correspond(cell) -> None:
-    with pytest.raises(InputError, match="Cell 'x'"):
-        compare_cells({"x": cell})

@@ -144,7 +144,7 @@ def test_figures_hold_their_numbers():
     (figure,) = heat_maps(heat_map_record())
     assert figure.svg.startswith(b"<?xml")
     assert figure.numbers.rows[0] == [
-        "substitute variables",
+        "Variable Substitution",
         *("0.750", "0.750", "0.375", "0.375"),
     ]
     (gains,) = result_figures(LTR)

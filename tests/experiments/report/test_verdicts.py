@@ -57,8 +57,8 @@ def test_verdicts_of_heat_maps(best, outcome):
 def test_what_heat_maps_were_tested_for_is_said():
     slt, _, _, batches, stable = verdicts("gcl", {"gcl_heatmap": heat_map_record()}).values()
     assert slt[3] == (
-        "substitute variables, batch 256: significantly better than 1 of 1 others; against"
-        " node drop, batch 256 +0.125 (p = 0.0100); 3 seeds"
+        "Variable Substitution, batch 256: significantly better than 1 of 1 others; against"
+        " Node Drop, batch 256 +0.125 (p = 0.0100); 3 seeds"
     )
     assert slt[4].startswith("significant: paired randomisation, Holm, over 10 even topics")
     assert batches[4] == "4 of 4 bootstrap intervals over topics end below 0.02"

@@ -75,7 +75,7 @@ def entity_index(tmp_path_factory) -> EntityIndex:
     run = untrained_run(toy_config(str(folder / "bert")), corpus, folder / "run")
     ranker = docent_jax.load(run.path)
     sentences = encode_sentences(ranker, corpus, folder)
-    return EntityIndex(run.path, ranker, "toys", LIMITS.answers, sentences)
+    return EntityIndex(ranker, "toys", LIMITS.answers, sentences)
 
 
 @pytest.fixture

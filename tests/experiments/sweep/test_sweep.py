@@ -1,19 +1,16 @@
 """Sweeps: cells, claims, workers, launchers, on an experiment that takes no time."""
 
-import contextlib
 import dataclasses
 import importlib
 import json
 import os
 import sys
 import threading
-import types
 
 import pytest
 
-from experiments.launch import Slurm
 from experiments.sweep import __main__ as command_line
-from experiments.sweep import claims, launchers, status
+from experiments.sweep import claims, status
 from experiments.sweep.ablations import ABLATIONS
 from experiments.sweep.cells import (
     CELL,
@@ -241,6 +238,25 @@ def test_wrong_sweeps_are_refused(tmp_path):
             command_line.sweep_of(dataclasses.replace(command, module="m", fields=fields), ())
 
 
+def test_an_ablation_takes_no_experiment_fields_or_seed_option(tmp_path):
+    ablation = command_line.Command(tmp_path, ablation="gcl_augmentation", seeds=(7,))
+    assert command_line.sweep_of(ablation, ()).seeds == (7,)
+    own = {"module": "m", "fields": ("a=1",), "seed_option": "--training.seed"}
+    for name, value in own.items():
+        option = "--" + name.replace("_", "-")
+        with pytest.raises(InputError, match=f"ablation gcl_augmentation has its own {option}\n"):
+            command_line.sweep_of(dataclasses.replace(ablation, **{name: value}), ())
+    with pytest.raises(InputError, match="--module, --fields, --seed-option"):
+        command_line.sweep_of(dataclasses.replace(ablation, **own), ())
+
+
+def test_the_seed_is_given_by_the_option_that_the_experiment_has(tmp_path):
+    command = command_line.Command(tmp_path, module="m", seeds=(3,))
+    for given, option in ((None, "--training.seed"), ("--seed", "--seed")):
+        sweep = command_line.sweep_of(dataclasses.replace(command, seed_option=given), ())
+        assert sweep.cells()[0].words == (option, "3")
+
+
 def test_commands_of_any_launcher_are_quoted(tmp_path):
     CommandFile(tmp_path / "c.txt")([["python", "-m", "x", "a b"]], lambda: None)
     assert (tmp_path / "c.txt").read_text() == "python -m x 'a b'\n"
@@ -261,31 +277,6 @@ def test_measures_of_a_run(tmp_path):
     assert numbers == {"dev RR": 0.75, "AP.all": 0.5, "AP.odd": 0.25}
     assert chosen(numbers, ()) == {"dev RR": 0.75}
     assert chosen(numbers, ("AP.o*", "*")) == {"dev RR": 0.75, "AP.odd": 0.25, "AP.all": 0.5}
-
-
-def test_an_array_of_slurm_runs_the_workers(monkeypatch, tmp_path, capsys):
-    submitted = []
-
-    class Executor:
-        def batch(self):
-            return contextlib.nullcontext()
-
-        def submit(self, job):
-            submitted.append((job.module, job.args))
-            paths = types.SimpleNamespace(stderr="log")
-            return types.SimpleNamespace(job_id=len(submitted), paths=paths)
-
-    monkeypatch.setattr(launchers, "make_executor", lambda options: Executor())
-    sweep = Sweep("m", {}, (0, 1))
-    commands = [cell.worker_command(tmp_path) for cell in sweep.cells()]
-    assert launchers.SlurmArray(Slurm(partition="p"))(commands, lambda: None) == []
-    words = ("--output", str(tmp_path), "--cell", sweep.cells()[1].name)
-    assert submitted[1] == ("experiments.sweep.worker", words)
-    assert "job 2: log" in capsys.readouterr().out
-    for options in (Slurm(nodes=2), Slurm(tasks_per_node=2), Slurm(gpus_per_node=2)):
-        with pytest.raises(InputError, match="2 tasks for each cell"):
-            launchers.SlurmArray(options)(commands, lambda: None)
-    assert len(submitted) == 2
 
 
 class ParsedError(Exception):

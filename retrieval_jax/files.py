@@ -1,0 +1,30 @@
+"""Files that are written whole or not at all."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def whole_file(path: Path | str) -> Iterator[Path]:
+    """Gives a path beside `path` to write to, which takes the place of `path` in the end.
+
+    If writing fails, what stood at `path` stays. Several processes may write the same file: each
+    writes a whole one, and the last stays.
+    """
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Writes a file of JSON with a line for each value, whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
