@@ -29,12 +29,12 @@ import tyro
 
 from benchmarks import blocked_loss
 from benchmarks.graph_step import MODEL, MaskedViewsTask
-from benchmarks.masked_lm import fresh_params
 from benchmarks.measure import give_record
 from gcl_jax.data import ForestMaker
 from gcl_jax.graphs import GraphTable, Vocabulary, index_forest, make_vocabulary, pack
 from gcl_jax.model import init_params, make_encoder
 from retrieval_jax.bert import Bert, BertConfig, Dtype
+from retrieval_jax.bert import init_params as init_bert
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.losses import contrastive_loss
 from retrieval_jax.optimizers import OptimizerConfig, make_optimizer
@@ -115,7 +115,7 @@ class FullRowsTask:
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters."""
-        return fresh_params(self._model, rng)
+        return init_bert(self._model, rng)
 
     def warm_start(self) -> Params:
         """Nothing."""

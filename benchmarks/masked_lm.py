@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
 from benchmarks import measure, ours, reviews
-from retrieval_jax.bert import Bert, BertConfig
+from retrieval_jax.bert import Bert, BertConfig, init_params
 from retrieval_jax.huggingface import save_bert
 from retrieval_jax.losses import weighted_mean
 from retrieval_jax.params import Params
@@ -64,7 +63,7 @@ class MaskedTask:
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters."""
-        return fresh_params(self._model, rng)
+        return init_params(self._model, rng)
 
     def warm_start(self) -> Params:
         """Those given."""
@@ -100,7 +99,7 @@ def prepare(command: Command) -> measure.Comparison:
     mask_id: Any = encoder.tokenizer.mask_token_id
     masked, labels = mask_pieces(table, mask_id)
     batches = np.arange(len(texts)).reshape(-1, command.texts)
-    head = fresh_params(Bert(encoder.config, with_mlm_head=True), jax.random.key(0))["mlm_head"]
+    head = init_params(Bert(encoder.config, with_mlm_head=True), jax.random.key(0))["mlm_head"]
     params = encoder.params | {"mlm_head": head}
 
     def peer_side() -> measure.Side:
@@ -120,17 +119,6 @@ def prepare(command: Command) -> measure.Comparison:
         },
         check=measure.check_losses,
     )
-
-
-def fresh_params(model: Bert, rng: jax.Array) -> Params:
-    """Random parameters of `model`, MLM head included."""
-
-    def initialise(module: Bert) -> None:
-        pieces = jnp.zeros((1, 1), jnp.int32)
-        module.mlm_logits(module(pieces, pieces), pieces)
-
-    variables: Any = model.init(rng, method=initialise)
-    return variables["params"]
 
 
 def mask_pieces(table: TokenTable, mask_id: int) -> tuple[TokenTable, TokenTable]:

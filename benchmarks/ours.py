@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.measure import Side
-from retrieval_jax.bert import Bert, pool
+from retrieval_jax.bert import Bert, init_params, pool
 from retrieval_jax.losses import contrastive_loss_from_embeddings
 from retrieval_jax.optimizers import OptimizerConfig, make_optimizer
 from retrieval_jax.packing import Placement, place, round_up, row_width
@@ -43,9 +42,7 @@ class PairTask:
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters of `Bert`."""
-        pieces = jnp.zeros((1, 1), jnp.int32)
-        variables: Any = Bert(self._encoder.config).init(rng, pieces, pieces)
-        return variables["params"]
+        return init_params(Bert(self._encoder.config), rng)
 
     def warm_start(self) -> Params:
         """The encoder's parameters."""

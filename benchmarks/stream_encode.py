@@ -13,6 +13,7 @@ rows; the first has loading and compiling in it.
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import itertools
 import subprocess
@@ -24,7 +25,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 
@@ -33,7 +33,7 @@ from experiments.machine import resident_mib
 from mathsim_jax.adaptation import load_encoder
 from mathsim_jax.config import EncoderConfig
 from mathsim_jax.inference import SentenceEncoder
-from retrieval_jax.bert import Bert
+from retrieval_jax.bert import Bert, init_params
 from retrieval_jax.errors import one_screen_errors
 from retrieval_jax.pretrained import DEFAULT_ENCODER, PretrainedBert, find_encoder
 from retrieval_jax.runs import provenance_record
@@ -134,9 +134,8 @@ def tiny_encoder(encoder: PretrainedBert) -> PretrainedBert:
     config = dataclasses.replace(
         encoder.config, hidden_size=32, num_layers=1, num_heads=2, intermediate_size=64
     )
-    pieces = jnp.zeros((1, 1), jnp.int32)
-    variables: Any = jax.jit(Bert(config).init)(jax.random.key(0), pieces, pieces)
-    return dataclasses.replace(encoder, config=config, params=variables["params"])
+    params = jax.jit(functools.partial(init_params, Bert(config)))(jax.random.key(0))
+    return dataclasses.replace(encoder, config=config, params=params)
 
 
 def whole_words(encoder: PretrainedBert) -> list[str]:

@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec
 from docent_jax.evaluation import cosine_scores
 from docent_jax.model import with_spare_rows
 from docent_jax.tag_evaluation import TagSplit
-from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
+from retrieval_jax.bert import Bert, BertConfig, Pooling, init_params, pool
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.encoding import encode, jit_encoder
 from retrieval_jax.errors import InputError
@@ -250,10 +250,9 @@ class SoftmaxTagTask(TagTask):
 
     def init(self, rng: jax.Array) -> Params:
         """Parameters of the right shapes; all are replaced by `warm_start`."""
-        pieces = jnp.zeros((1, 1), jnp.int32)
-        variables: Any = Bert(self.model.bert).init(rng, pieces, pieces)
+        encoder = init_params(Bert(self.model.bert), rng)
         table = jnp.zeros(with_spare_rows(self.model.table).shape)
-        return {"encoder": variables["params"], "entities": {"embedding": table}}
+        return {"encoder": encoder, "entities": {"embedding": table}}
 
     def warm_start(self) -> Params:
         """The pre-trained encoder and table."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from mathsim_jax.data import TokenPairs, pair_batches
 from mathsim_jax.evaluation import pair_cosines, pair_measures
-from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
+from retrieval_jax.bert import Bert, BertConfig, Pooling, init_params, pool
 from retrieval_jax.chunking import Chunking, encode_text_chunks
 from retrieval_jax.contrastive_blocked import blocked_contrastive_loss
 from retrieval_jax.encoding import jit_encoder
@@ -60,13 +60,7 @@ class MaskedTask:
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters of encoder and head."""
-
-        def initialise(module: Bert) -> None:
-            pieces = jnp.zeros((1, 1), jnp.int32)
-            module.mlm_logits(module(pieces, pieces), pieces)
-
-        variables: Any = self.model.init(rng, method=initialise)
-        return variables["params"]
+        return init_params(self.model, rng)
 
     def warm_start(self) -> Params:
         """What the task was given."""
@@ -164,9 +158,7 @@ class PairTask:
 
     def init(self, rng: jax.Array) -> Params:
         """Fresh parameters of the encoder."""
-        pieces = jnp.zeros((1, 1), jnp.int32)
-        variables: Any = self.model.init(rng, pieces, pieces)
-        return variables["params"]
+        return init_params(self.model, rng)
 
     def warm_start(self) -> Params:
         """What the task was given."""

@@ -364,6 +364,21 @@ class Bert(nn.Module):
         return self.mlm_head(take_positions(hidden, positions), self.embeddings.word.embedding)
 
 
+def init_params(model: Bert, rng: jax.Array) -> dict[str, Any]:
+    """Fresh float32 parameters of `model`, also those of its pooler and head if it has them."""
+
+    def initialise(module: Bert) -> None:
+        pieces = jnp.zeros((1, 1), jnp.int32)
+        hidden = module(pieces, pieces)
+        if module.with_pooler:
+            module.pool_first(hidden)
+        if module.with_mlm_head:
+            module.mlm_logits(hidden, pieces)
+
+    variables: Any = model.init(rng, method=initialise)
+    return variables["params"]
+
+
 def take_positions(hidden: jax.Array, positions: jax.Array) -> jax.Array:
     """Picks `[batch, n, dim]` from `hidden` `[batch, length, dim]` at `positions` `[batch, n]`."""
     return jnp.take_along_axis(hidden, positions[:, :, None], axis=1)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
 
-from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig, unstack_layers
+from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig, init_params, unstack_layers
 from retrieval_jax.errors import InputError
 from retrieval_jax.params import Params, flatten, unflatten
 
@@ -179,18 +178,9 @@ def _parameter_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Path -> shape of every parameter of the model."""
     model = Bert(config, with_pooler, with_mlm_head)
-
-    def initialise(module: Bert) -> None:
-        pieces = jnp.zeros((1, 1), jnp.int32)
-        hidden = module(pieces, pieces)
-        if with_pooler:
-            module.pool_first(hidden)
-        if with_mlm_head:
-            module.mlm_logits(hidden, pieces)
-
     # The key is made inside, where it is not computed: that would need XLA's compiler, in memory.
-    variables = jax.eval_shape(lambda: model.init(jax.random.key(0), method=initialise))
-    return {path: leaf.shape for path, leaf in flatten(variables["params"]).items()}
+    params = jax.eval_shape(lambda: init_params(model, jax.random.key(0)))
+    return {path: leaf.shape for path, leaf in flatten(params).items()}
 
 
 def _tensor_names(path: str) -> tuple[str, ...]:

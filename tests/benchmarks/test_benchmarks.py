@@ -22,7 +22,7 @@ from benchmarks import (
     train_step,
     walks,
 )
-from retrieval_jax.bert import Bert
+from retrieval_jax.bert import Bert, init_params
 from retrieval_jax.errors import InputError
 from retrieval_jax.pipeline import TokenTable, tokenize
 from retrieval_jax.pretrained import load_pretrained
@@ -201,7 +201,7 @@ def test_15_percent_of_the_pieces_are_masked(folder, review_file):
 
 def test_the_head_at_masked_positions_gives_the_loss_of_all_positions(folder, review_file):
     encoder, _, masked, labels = masked_texts(folder, review_file)
-    params = masked_lm.fresh_params(Bert(encoder.config, with_mlm_head=True), jax.random.key(0))
+    params = init_params(Bert(encoder.config, with_mlm_head=True), jax.random.key(0))
     batches = np.arange(12).reshape(2, 6)
     losses = [
         masked_lm.our_side(encoder.config, params, masked, labels, batches, everywhere).run()
