@@ -321,7 +321,7 @@ def results_record(
         fingerprint: of the corpus that was trained on.
         comparison: as `compare` gives.
     """
-    data = f"{_source(next(iter(configs.values())))}, {corpus.summary}"
+    data = f"{source_in_words(next(iter(configs.values())))}, {corpus.summary}"
     name = "docent zero-shot ranking"
     return make_record(name, data, configs, seeds, fingerprint, comparison)
 
@@ -365,7 +365,8 @@ def check_same_encoder(
             )
 
 
-def _source(config: docent_jax.Config) -> str:
+def source_in_words(config: docent_jax.Config) -> str:
+    """The source of a configuration, for descriptions of data."""
     if config.data.source == "python_api":
         return f"python_api ({', '.join(config.data.packages)})"
     return f"{config.data.source} (names {'kept' if config.data.keep_names else 'removed'})"

@@ -59,6 +59,7 @@ from experiments.docent.comparison import (
     check_same_documents,
     lexical_corpus,
     model_name,
+    source_in_words,
     what_is_read,
 )
 from experiments.docent.tag_comparison import (
@@ -193,7 +194,7 @@ def main() -> None:
     found["open"]["all"][HUMAN] = human_rows([protocol.open], protocol, fold_votes)
     seeds = sorted({of_run.training.seed for of_run in configs.values()})
     corpus = films.corpus
-    data = corpus.summary + what_is_read(corpus, lexical)
+    data = f"{source_in_words(config)}, {corpus.summary}{what_is_read(corpus, lexical)}"
     results = make_record("docent tag prediction", data, configs, seeds, corpus.fingerprint, found)
     print_results("Closed vocabulary", results["closed"])
     print_results("Open vocabulary, all training tags", results["open"]["all"])
@@ -362,6 +363,7 @@ def evaluate_all(
     models = [name for name in trained if name not in bags]
     baselines = [TFIDF, *bags, *(name for name in systems if name == GENOME)]
     pairs = [(model, baseline) for model in models for baseline in baselines]
+    pairs += [(f"{model} + {TFIDF}", TFIDF) for model in models]
     pairs += itertools.combinations(models, 2)
     return {
         "closed": summaries(closed),
