@@ -71,15 +71,15 @@ def curves(
         path: PNG to write.
         title: above.
     """
-    figure = matplotlib.figure.Figure(figsize=(6.4, 4), layout="constrained")
+    figure = matplotlib.figure.Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots()
-    # The legend in the order of the curves' right ends.
+    # The legend in the order of the curves' right ends, beside them: it would hide some.
     for index, (name, (x, y)) in enumerate(sorted(lines.items(), key=lambda line: -line[1][1][-1])):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         axes.plot(x, y, label=name, markersize=5, color=colour, marker=marker)
     axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(path, dpi=120)
 
 
