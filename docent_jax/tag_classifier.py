@@ -9,20 +9,19 @@ import functools
 from typing import Any
 
 import flax.linen as nn
-import grain
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from docent_jax.model import Full, entity_places, with_spare_rows
+from docent_jax.model import Full, entity_places
 from docent_jax.tag_evaluation import TagSplit
-from docent_jax.tag_task import DevMeasures, TagTask, TagTuningConfig
-from retrieval_jax.bert import BertConfig, pool
+from docent_jax.tag_task import DevMeasures, TagModel, TagTask, TagTuningConfig
+from retrieval_jax.bert import pool
 from retrieval_jax.losses import weighted_mean
-from retrieval_jax.packing import padded_rows, place, row_width
+from retrieval_jax.packing import place, row_width
 from retrieval_jax.params import Params
-from retrieval_jax.pipeline import Batch, ShuffledBatches, TokenTable, iterate
+from retrieval_jax.pipeline import Batch
 from retrieval_jax.train_step import Metrics
 
 
@@ -79,10 +78,7 @@ class ClassifierTagTask(TagTask):
     Each pair of a batch comes with sampled tags that its film does not have, of weight 1.
 
     Args:
-        bert: the encoder's architecture.
-        encoder: its parameters.
-        table: entity vectors as `Full` was trained, `[films, dim]`.
-        tags: the vocabulary by `data.tokenize_after_entities`.
+        start: of `Full`; its tags by `data.tokenize_after_entities`.
         votes: as in `TagTask`, like the rest.
         split: which films and tags.
         config: how.
@@ -91,18 +87,14 @@ class ClassifierTagTask(TagTask):
 
     def __init__(
         self,
-        bert: BertConfig,
-        encoder: Params,
-        table: np.ndarray,
-        tags: TokenTable,
+        start: TagModel,
         votes: np.ndarray,
         split: TagSplit,
         config: TagTuningConfig,
         dev_measures: DevMeasures,
     ) -> None:
-        super().__init__(tags, votes, split, config, dev_measures)
-        self.model = TagClassifier(bert, len(table))
-        self._encoder, self._table = encoder, table
+        super().__init__(start, votes, split, config, dev_measures)
+        self.model = TagClassifier(start.bert, len(start.table))
         self._negatives = max(1, round(config.negative_share * len(split.train_tags)))
         self._score = jax.jit(self._apply, static_argnames="train")
 
@@ -134,13 +126,6 @@ class ClassifierTagTask(TagTask):
         )
         return variables["params"]
 
-    def warm_start(self) -> Params:
-        """The pre-trained encoder and table."""
-        return {
-            "encoder": self._encoder,
-            "entities": {"embedding": with_spare_rows(self._table)},
-        }
-
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
     ) -> tuple[jax.Array, Metrics]:
@@ -148,59 +133,31 @@ class ClassifierTagTask(TagTask):
         logits = self._apply(params, batch, batch["films"], rng, train)
         return binary_loss(logits, batch["labels"], batch["weights"]), {}
 
-    def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Shuffled pairs, each with its negatives, in packed rows.
+    def draw(self, pairs: np.ndarray, seed: int) -> tuple[np.ndarray, Batch]:
+        """Draws negatives for each pair.
 
         Returns:
-            An iterator of dicts: `input_ids`, `attention_mask`, `position_ids` int32
-            `[rows, width]`; `films` int32, `labels` and `weights` float32, `[texts]`, where texts
-            are the pairs and then their negatives.
+            Tags of the texts, which are the pairs and then their negatives; `films` int32, `labels`
+            and `weights` float32, `[texts]`.
         """
-        train_tags = self.split.train_tags
-        source = ShuffledBatches(
-            np.zeros(len(self.pair_films), np.int32), batch_size, seed, processes=1
-        )
-        width = row_width(self.tags.lengths[train_tags])
-
-        def rows_needed(tags: np.ndarray) -> int:
-            return place(self.tags.lengths[train_tags[tags]], width).num_rows
-
-        usual = max(rows_needed(self._texts(source[i][0], seed)[1]) for i in range(64))
-
-        def make_batch(parts: np.ndarray) -> Batch:
-            pairs = parts[0]
-            films, tags, labels = self._texts(pairs, seed)
-            texts = train_tags[tags]
-            placement = place(self.tags.lengths[texts], width)
-            num_rows = padded_rows(placement.num_rows, usual, jax.device_count())
-            weights = np.ones(len(tags), np.float32)
-            weights[: len(pairs)] = self.weights[pairs]
-            # A film that has every tag has no negative: what was drawn for it does not count.
-            weights[(labels == 0) & self.is_positive[films, tags]] = 0
-            return self.tags.pack(texts, placement, (num_rows, width)) | {
-                "films": self.split.train_films[films].astype(np.int32),
-                "labels": labels,
-                "weights": weights,
-            }
-
-        return iterate(source, make_batch)
-
-    def _texts(self, pairs: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Positions of films and tags, and labels, `[pairs * (1 + negatives)]`, positives first."""
-        # Of the batch alone, so that a resumed run draws the same.
         rng = np.random.default_rng([seed, *pairs.tolist()])
-        films = self.pair_films[pairs]
+        pair_films = self.pair_films[pairs]
         noise = rng.random((len(pairs), len(self.split.train_tags)))
         # Positives last: they are drawn only where negatives run out.
-        order = np.argsort(noise + self.is_positive[films], axis=1)
+        order = np.argsort(noise + self.is_positive[pair_films], axis=1)
         sampled = order[:, : self._negatives]
-        labels = np.zeros(len(pairs) + sampled.size, np.float32)
-        labels[: len(pairs)] = 1
-        return (
-            np.concatenate([films, np.repeat(films, sampled.shape[1])]),
-            np.concatenate([self.pair_tags[pairs], sampled.ravel()]),
-            labels,
-        )
+        films = np.concatenate([pair_films, np.repeat(pair_films, sampled.shape[1])])
+        tags = np.concatenate([self.pair_tags[pairs], sampled.ravel()])
+        labels = (np.arange(len(tags)) < len(pairs)).astype(np.float32)
+        weights = np.ones(len(tags), np.float32)
+        weights[: len(pairs)] = self.weights[pairs]
+        # A film that has every tag has no negative: what was drawn for it does not count.
+        weights[(labels == 0) & self.is_positive[films, tags]] = 0
+        return tags, {
+            "films": self.split.train_films[films].astype(np.int32),
+            "labels": labels,
+            "weights": weights,
+        }
 
     def scores(self, params: Params, part: str) -> np.ndarray:
         """Logits of all pairs: a pass over the encoder for each, so films times tags in all."""

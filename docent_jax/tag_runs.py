@@ -43,8 +43,8 @@ class TagRun:
     table: np.ndarray
     tags: TokenTable
 
-    def softmax_model(self) -> TagModel:
-        """The encoder and the table, as Dual and Hybrid use them."""
+    def model(self) -> TagModel:
+        """The encoder and the table, as fine-tuning starts from them."""
         pooling = self.config.model.pooling
         return TagModel(self.bert, pooling, self.encoder, self.table, self.tags)
 
@@ -63,11 +63,8 @@ class TagRun:
             tuning: how.
             dev_measures: by which to choose.
         """
-        if self.config.model.kind == "full":
-            return ClassifierTagTask(
-                self.bert, self.encoder, self.table, self.tags, votes, split, tuning, dev_measures
-            )
-        return SoftmaxTagTask(self.softmax_model(), votes, split, tuning, dev_measures)
+        task = ClassifierTagTask if self.config.model.kind == "full" else SoftmaxTagTask
+        return task(self.model(), votes, split, tuning, dev_measures)
 
 
 def load_tag_run(path: Path, entities: Sequence[str], tags: Sequence[str]) -> TagRun:

@@ -151,7 +151,7 @@ class TagTask(abc.ABC):
     An example is a pair of a training film and a training tag with votes.
 
     Args:
-        tags: the tokenised vocabulary.
+        start: what is fine-tuned.
         votes: int `[all films, all tags]`; only those of training films and tags are read.
         split: which films and tags.
         config: how.
@@ -167,13 +167,13 @@ class TagTask(abc.ABC):
 
     def __init__(
         self,
-        tags: TokenTable,
+        start: TagModel,
         votes: np.ndarray,
         split: TagSplit,
         config: TagTuningConfig,
         dev_measures: DevMeasures,
     ) -> None:
-        self.tags, self.votes, self.split = tags, votes, split
+        self.start, self.tags, self.votes, self.split = start, start.tags, votes, split
         self.config, self._dev_measures = config, dev_measures
         train_votes = split.part("train", votes)
         # Positions within the training films and training tags.
@@ -190,9 +190,10 @@ class TagTask(abc.ABC):
     def init(self, rng: jax.Array) -> Params:
         """Parameters of the right shapes."""
 
-    @abc.abstractmethod
     def warm_start(self) -> Params:
-        """The pre-trained parameters, as host arrays."""
+        """The pre-trained encoder and table, as host arrays."""
+        table = with_spare_rows(self.start.table)
+        return {"encoder": self.start.encoder, "entities": {"embedding": table}}
 
     @abc.abstractmethod
     def loss(
@@ -200,9 +201,45 @@ class TagTask(abc.ABC):
     ) -> tuple[jax.Array, Metrics]:
         """Scalar loss of a batch of `batches`."""
 
-    @abc.abstractmethod
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Shuffled pairs of a film and a tag with their negatives."""
+        """Shuffled pairs of a film and a tag with their negatives.
+
+        Returns:
+            An iterator of dicts: `input_ids`, `attention_mask`, `position_ids` int32
+            `[rows, width]`, the packed tags that `draw` names, and its arrays.
+        """
+        train_tags = self.split.train_tags
+        lengths = self.tags.lengths[train_tags]
+        source = ShuffledBatches(
+            np.zeros(len(self.pair_films), np.int32), batch_size, seed, processes=1
+        )
+        width = row_width(lengths)
+
+        def rows_needed(pairs: np.ndarray) -> int:
+            return place(lengths[self.draw(pairs, seed)[0]], width).num_rows
+
+        usual = max(rows_needed(source[index][0]) for index in range(64))
+
+        def make_batch(parts: np.ndarray) -> Batch:
+            tags, arrays = self.draw(parts[0], seed)
+            placement = place(lengths[tags], width)
+            num_rows = padded_rows(placement.num_rows, usual, jax.device_count())
+            return self.tags.pack(train_tags[tags], placement, (num_rows, width)) | arrays
+
+        return iterate(source, make_batch)
+
+    @abc.abstractmethod
+    def draw(self, pairs: np.ndarray, seed: int) -> tuple[np.ndarray, Batch]:
+        """Draws the negatives of a batch.
+
+        Args:
+            pairs: int `[pairs]`, the batch's places in `pair_films` and `pair_tags`.
+            seed: of the run; the result depends on it and on `pairs` alone, so that a resumed run
+                draws the same.
+
+        Returns:
+            Places in `train_tags` of the tags that are encoded, and the batch's other arrays.
+        """
 
     @abc.abstractmethod
     def scores(self, params: Params, part: str) -> np.ndarray:
@@ -228,42 +265,19 @@ class SoftmaxTagTask(TagTask):
 
     DocEnt-Dual and DocEnt-Hybrid. A batch samples one set of negative tags, of which the tags of a
     pair's own film do not count; so a step encodes each tag once, and only those that it needs.
-
-    Args:
-        model: where to start.
-        votes: as in `TagTask`, like the rest.
-        split: which films and tags.
-        config: how.
-        dev_measures: by which to choose.
     """
-
-    def __init__(
-        self,
-        model: TagModel,
-        votes: np.ndarray,
-        split: TagSplit,
-        config: TagTuningConfig,
-        dev_measures: DevMeasures,
-    ) -> None:
-        super().__init__(model.tags, votes, split, config, dev_measures)
-        self.model = model
 
     def init(self, rng: jax.Array) -> Params:
         """Parameters of the right shapes; all are replaced by `warm_start`."""
-        encoder = init_params(Bert(self.model.bert), rng)
-        table = jnp.zeros(with_spare_rows(self.model.table).shape)
+        encoder = init_params(Bert(self.start.bert), rng)
+        table = jnp.zeros(with_spare_rows(self.start.table).shape)
         return {"encoder": encoder, "entities": {"embedding": table}}
-
-    def warm_start(self) -> Params:
-        """The pre-trained encoder and table."""
-        table = with_spare_rows(self.model.table)
-        return {"encoder": self.model.encoder, "entities": {"embedding": table}}
 
     def loss(
         self, params: Params, batch: dict[str, jax.Array], rng: jax.Array, train: bool
     ) -> tuple[jax.Array, Metrics]:
         """`tag_loss` of a batch of `batches`."""
-        hidden: Any = Bert(self.model.bert).apply(
+        hidden: Any = Bert(self.start.bert).apply(
             {"params": params["encoder"]},
             batch["input_ids"],
             batch["attention_mask"],
@@ -272,7 +286,7 @@ class SoftmaxTagTask(TagTask):
             rngs={"dropout": rng},
         )
         candidates = batch["negatives"].shape[1]
-        tags = pool(hidden, batch["attention_mask"], self.model.pooling, candidates)
+        tags = pool(hidden, batch["attention_mask"], self.start.pooling, candidates)
         films = params["entities"]["embedding"][batch["films"]]
         loss = tag_loss(
             films,
@@ -284,41 +298,22 @@ class SoftmaxTagTask(TagTask):
         )
         return loss, {}
 
-    def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:
-        """Shuffled pairs, with packed rows of the tags that they need.
+    def draw(self, pairs: np.ndarray, seed: int) -> tuple[np.ndarray, Batch]:
+        """Draws one set of negatives for all pairs.
 
         Returns:
-            An iterator of dicts: `input_ids`, `attention_mask`, `position_ids` int32
-            `[rows, width]`, the candidate tags; `films` int32 `[pairs]`; `positives` int32
-            `[pairs]`; `negatives` bool `[pairs, candidates]`; `weights` float32 `[pairs]`.
+            The candidates; `films` int32 `[pairs]`; `positives` int32 `[pairs]`, places among the
+            candidates; `negatives` bool `[pairs, candidates]`; `weights` float32 `[pairs]`.
         """
-        table, train_tags = self.tags, self.split.train_tags
-        source = ShuffledBatches(
-            np.zeros(len(self.pair_films), np.int32), batch_size, seed, processes=1
-        )
-        width = row_width(table.lengths[train_tags])
-
-        def rows_needed(candidates: np.ndarray) -> int:
-            return place(table.lengths[train_tags[candidates]], width).num_rows
-
-        usual = max(rows_needed(self._candidates(source[index][0], seed)[0]) for index in range(64))
-
-        def make_batch(parts: np.ndarray) -> Batch:
-            pairs = parts[0]
-            candidates, is_sampled = self._candidates(pairs, seed)
-            texts = train_tags[candidates]
-            placement = place(table.lengths[texts], width)
-            num_rows = padded_rows(placement.num_rows, usual, jax.device_count())
-            films, tags = self.pair_films[pairs], self.pair_tags[pairs]
-            return table.pack(texts, placement, (num_rows, width)) | {
-                "films": self.split.train_films[films].astype(np.int32),
-                # The first place of each: those after the last are fillers.
-                "positives": np.argmax(candidates == tags[:, None], axis=1).astype(np.int32),
-                "negatives": is_sampled & ~self.is_positive[films[:, None], candidates],
-                "weights": self.weights[pairs],
-            }
-
-        return iterate(source, make_batch)
+        candidates, is_sampled = self._candidates(pairs, seed)
+        films, tags = self.pair_films[pairs], self.pair_tags[pairs]
+        return candidates, {
+            "films": self.split.train_films[films].astype(np.int32),
+            # The first place of each: those after the last are fillers.
+            "positives": np.argmax(candidates == tags[:, None], axis=1).astype(np.int32),
+            "negatives": is_sampled & ~self.is_positive[films[:, None], candidates],
+            "weights": self.weights[pairs],
+        }
 
     def _candidates(self, pairs: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The tags that a batch encodes: sampled ones and those of its pairs.
@@ -329,7 +324,6 @@ class SoftmaxTagTask(TagTask):
         """
         num_tags = len(self.split.train_tags)
         sample_size = max(1, round(self.config.negative_share * num_tags))
-        # Of the batch alone, so that a resumed run draws the same.
         rng = np.random.default_rng([seed, *pairs.tolist()])
         sampled = rng.permutation(num_tags)[:sample_size]
         chosen = np.union1d(sampled, self.pair_tags[pairs])
@@ -341,7 +335,7 @@ class SoftmaxTagTask(TagTask):
 
     def scores(self, params: Params, part: str) -> np.ndarray:
         """Cosines."""
-        return self.split.part(part, self.model.scores(params["encoder"]))
+        return self.split.part(part, self.start.scores(params["encoder"]))
 
 
 def fine_tune(task: TagTask, path: Path, show_progress: bool = True) -> tuple[Params, Trained]:

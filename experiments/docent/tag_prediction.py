@@ -290,7 +290,7 @@ def bag_of_sentences(
         mean_vectors(sentences, corpus.sentence_entities, len(corpus.entities)),
         tokenize(tags, encoder.tokenizer, config.data.max_length),
     )
-    scores = bag_of_sentences_tag_scores(bag.softmax_model().encode_tags(), sentences, corpus)
+    scores = bag_of_sentences_tag_scores(bag.model().encode_tags(), sentences, corpus)
     return bag, fixed(scores)
 
 

@@ -34,16 +34,9 @@ TAGS = full_tags()
 
 
 def make_task(negative_share=0.5):
-    return ClassifierTagTask(
-        tiny_config(),
-        MODEL.encoder,
-        MODEL.table,
-        TAGS,
-        VOTES,
-        SPLIT,
-        config(negative_share=negative_share),
-        dev_measures,
-    )
+    start = dataclasses.replace(MODEL, tags=TAGS)
+    settings = config(negative_share=negative_share)
+    return ClassifierTagTask(start, VOTES, SPLIT, settings, dev_measures)
 
 
 def start(task):
