@@ -234,7 +234,7 @@ def tag_tables(results: Results) -> list[tuple[str, Table]]:
 
 
 def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
-    """Benchmarks: a row for each peer, ours beside it; the search page under load and nonsense."""
+    """Benchmarks: a row for each peer, ours beside it; then those without peers."""
     header = [
         *("benchmark", "peer", "ours, items/s", "peer, items/s", "ratio", "threads"),
         *("peak MiB", "compile, s"),
@@ -258,12 +258,27 @@ def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
                     f"{max(0.0, record['compile_s']):.1f}",
                 ]
             )
-    served = [block for record in records for block in _served_blocks(record)]
-    return [Table(header, rows), *served]
+    alone = [block for record in records for block in _blocks_without_peer(record)]
+    return [Table(header, rows), *alone]
 
 
-def _served_blocks(record: Results) -> list[Block]:
-    """What `benchmarks.serve` found, if the record is of it."""
+def _blocks_without_peer(record: Results) -> list[Block]:
+    """What a benchmark found that has no peer: memory of long streams, the server."""
+    if record["benchmark"] == "stream_encode":
+        first, *_, last = record["quarters_mib"]
+        return [
+            f"{record['settings']['texts']:,} texts encoded from file to file: at most"
+            f" {first:.0f} MiB in the first quarter, {last:.0f} MiB in the last"
+        ]
+    if record["benchmark"] == "film_preparation":
+        names = ("reviews", "sentences", "reviews_per_second", "peak_mib", "workers_mib")
+        return [
+            "Films prepared from files of generated reviews, memory in MiB at most",
+            Table(
+                ["reviews", "sentences", "reviews/s", "main process", "largest worker"],
+                [[f"{row[name]:,}" for name in names] for row in record["rows"]],
+            ),
+        ]
     if record["benchmark"] == "serve_load":
         settings, errors = record["settings"], sum(record["errors"].values())
         rows = [

@@ -129,6 +129,28 @@ def test_the_search_page_stands_below_the_benchmarks():
     ]
 
 
+def test_memory_of_long_streams_stands_below_the_benchmarks():
+    texts = {
+        "benchmark": "stream_encode",
+        "settings": {"encoder": "MiniLM", "texts": 1_000_000},
+        "sides": {"ours": {"items_per_second": 7_443.6, "peak_mib": 540}},
+        "quarters_mib": [537.9, 538.6, 538.6, 539.9],
+    }
+    row = {"reviews": 2_000, "films": 40, "sentences": 10_000, "seconds": 2.0}
+    row |= {"reviews_per_second": 1_000, "peak_mib": 580, "workers_mib": 559}
+    films = {"benchmark": "film_preparation", "settings": {"processes": 2}, "rows": [row]}
+    assert benchmark_table([texts, films]).splitlines()[3:] == [
+        "1,000,000 texts encoded from file to file: at most 538 MiB in the first quarter,"
+        " 540 MiB in the last",
+        "",
+        "Films prepared from files of generated reviews, memory in MiB at most",
+        "",
+        "| reviews | sentences | reviews/s | main process | largest worker |",
+        "|---|---|---|---|---|",
+        "| 2,000 | 10,000 | 1,000 | 580 | 559 |",
+    ]
+
+
 def test_conversion_of_formulas_by_rows_layouts_and_coverage():
     row = {"gold": "G", "layout": "slt", "rows": "even", "formulas": 3}
     equal = {"layout": "opt", "from": "MathML", "equal": 0.5, "edges": 8, "equal_of_decoded": 0.75}
