@@ -71,12 +71,12 @@ def not_measured(reason: str) -> Judge:
     return lambda _: Verdict("not measured", [reason])
 
 
-def beats(names: Sequence[str], first: str, second: str) -> Judge:
+def beats(names: Sequence[str], first: str | tuple[str, ...], second: str) -> Judge:
     """A claim that one system is better than another, in every test of the named results files.
 
     Args:
         names: of results files with "significance".
-        first: how the better system's name begins; a fusion with " + " in it is another system.
+        first: how the better system's name begins, or how those of several do.
         second: the other one's name.
     """
 
@@ -89,7 +89,8 @@ def beats(names: Sequence[str], first: str, second: str) -> Judge:
                 elif row["first"] == second and _is(row["second"], first):
                     found.append((record["data"], row["second"], row, -row["difference"]))
         if not found:
-            return Verdict("not measured", [f"no test of {first} against {second} yet"])
+            tested = first if isinstance(first, str) else " or ".join(first)
+            return Verdict("not measured", [f"no test of {tested} against {second} yet"])
         return Verdict(
             outcome_of(gain > 0 and row["p_holm"] < LEVEL for _, _, row, gain in found),
             [
@@ -109,9 +110,9 @@ def short_name(data: str) -> str:
     return re.split(r"[ ,]", data, maxsplit=1)[0]
 
 
-def _is(name: str, start: str) -> bool:
-    """Whether a system is one whose name begins so, and no fusion of it with another."""
-    return name.startswith(start) and " + " not in name
+def _is(name: str, start: str | tuple[str, ...]) -> bool:
+    """Whether a system's name begins so, and it is no fusion ("A + B") or variant ("A, frozen")."""
+    return name.startswith(start) and " + " not in name and ", " not in name
 
 
 def similarity(first: str, second: str) -> Judge:

@@ -39,6 +39,11 @@ def test_verdicts_of_rankings_follow_their_tests():
     ]
     hybrid = next(row for claim, row in rows.items() if claim.startswith("Hybrid"))
     assert hybrid[2:4] == ["holds", "films, DocEnt-Hybrid: RR +0.125 (p = 0.0010)"]
+    full = next(row for claim, row in rows.items() if "Full is the weakest" in claim)
+    assert full[2:4] == [
+        "holds partly",
+        "films, DocEnt-Dual: RR +0.250 (p = 0.0100); films, DocEnt-Hybrid: RR -0.125 (p = 0.0100)",
+    ]
     gains = [row[2] for row in verdicts("ltr", {"ltr_debian_clir": LTR}).values()]
     assert gains == ["holds partly", "does not hold here", "not measured", "not measured"]
 

@@ -78,6 +78,9 @@ RANKING = {
         difference_row("DocEnt-Dual", "BM25 (Lucene)", "RR", 0.25, 0.01),
         difference_row("DocEnt-Dual + BM25", "BM25 (Lucene)", "RR", -0.25, 0.01),
         difference_row("DocEnt-Dual", "DocEnt-Hybrid", "RR", -0.125, 0.001),
+        difference_row("DocEnt-Full", "DocEnt-Dual, encoder frozen", "RR", 0.5, 0.01),
+        difference_row("DocEnt-Dual", "DocEnt-Full", "RR", 0.25, 0.01),
+        difference_row("DocEnt-Hybrid", "DocEnt-Full", "RR", -0.125, 0.01),
     ],
 }
 SWEEP = {
