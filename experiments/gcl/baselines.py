@@ -44,6 +44,7 @@ from retrieval_jax.config import to_dict
 from retrieval_jax.encoding import unit_length
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.evaluation import Evaluation
+from retrieval_jax.files import write_json
 from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.logs import quiet_libraries, result_console
 from retrieval_jax.rankings import Ranking
@@ -194,7 +195,7 @@ def tangent_cft(command: Command) -> tuple[TangentCft, dict[str, Any]]:
     if command.model is not None and note is not None:
         model.save(command.model)
         # Last: what stands beside it is whole.
-        note.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        write_json(note, described)
     return model, described
 
 

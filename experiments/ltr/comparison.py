@@ -188,9 +188,7 @@ def trained_rankings(
     if not all(file.is_file() for file in files.values()):
         topics = {split: collection.splits[split] for split in SPLITS}
         for split, ranking in rank_splits(ltr_jax.load(path), collection, topics).items():
-            partial = files[split].with_suffix(".partial")
-            write_ranking(partial, ranking, PACKAGE)
-            partial.replace(files[split])
+            write_ranking(files[split], ranking, PACKAGE)
     return {split: read_ranking(file) for split, file in files.items()}, run.read_json(SECONDS)
 
 
