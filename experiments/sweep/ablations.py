@@ -31,8 +31,8 @@ def switch(option: str) -> Axis:
     return {"yes": (f"--{option}",), "no": (f"--{group}.no-{name}",)}
 
 
-def docent(about: str, preset: str = "small", **axes: Axis) -> Sweep:
-    """A sweep of DocEnt: dev RR of zero-shot ranking."""
+def docent(about: str, preset: str = "quickstart", **axes: Axis) -> Sweep:
+    """A sweep of DocEnt: dev RR of zero-shot ranking, here on the quickstart's subset."""
     return Sweep(DOCENT, _named(axes), SEEDS, ("--preset", preset), about=about)
 
 
