@@ -13,7 +13,8 @@ SEEDS = (0, 1, 2)
 # all, of which the odd ones choose the checkpoint and the share of layout trees.
 BPREF = ("bpref.*.even.*", "bpref.*.all.*")
 SIMILARITY = ("measures.Spearman", "measures.AP")
-LOWER_LAYERS = ("^embeddings/", "^encoder/layer_[01]/")
+# Of DocEnt's parameters; BERT is its `encoder`.
+LOWER_LAYERS = ("^encoder/embeddings/", "^encoder/encoder/layer_[01]/")
 
 
 def choices(option: str, *values: object) -> Axis:
@@ -89,7 +90,7 @@ ABLATIONS: dict[str, Sweep] = {
         trained={
             "table and encoder": (),
             "table, upper layers": ("--training.optimizer.frozen", *LOWER_LAYERS),
-            "table only": ("--training.optimizer.frozen", "^embeddings/", "^encoder/"),
+            "table only": ("--training.optimizer.frozen", "^encoder/"),
         },
     ),
     "docent_layers": docent(

@@ -7,8 +7,11 @@ import os
 import sys
 import threading
 
+import jax
 import pytest
 
+from docent_jax.config import ModelConfig
+from docent_jax.model import init_params, make_model
 from experiments.sweep import __main__ as command_line
 from experiments.sweep import claims, status
 from experiments.sweep.ablations import ABLATIONS
@@ -27,7 +30,9 @@ from experiments.sweep.cells import (
 from experiments.sweep.launchers import CommandFile, LocalProcesses
 from experiments.sweep.running import run_sweep
 from experiments.sweep.worker import BUSY, run_cell
+from retrieval_jax.bert import BertConfig
 from retrieval_jax.errors import InputError
+from retrieval_jax.optimizers import OptimizerConfig, check_patterns
 
 TOY = """
 import json, os, pathlib, signal, sys
@@ -298,3 +303,13 @@ def test_every_cell_of_an_ablation_parses(name, tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", [sweep.module, *cell.arguments(tmp_path)])
         with pytest.raises(ParsedError):
             module.main()
+
+
+def test_what_the_ablations_freeze_is_there():
+    bert = BertConfig(vocab_size=8, hidden_size=8, num_hidden_layers=6, num_attention_heads=2)
+    params = jax.eval_shape(
+        lambda: init_params(make_model(ModelConfig(), bert, 2), jax.random.key(0))
+    )
+    axis = ABLATIONS["docent_frozen"].axes["trained"]
+    for words in filter(None, axis.values()):
+        check_patterns(OptimizerConfig(frozen=words[1:]), params)
