@@ -306,7 +306,7 @@ def test_every_cell_of_an_ablation_parses(name, tmp_path, monkeypatch):
 
 
 def test_what_the_ablations_freeze_is_there():
-    bert = BertConfig(vocab_size=8, hidden_size=8, num_hidden_layers=6, num_attention_heads=2)
+    bert = BertConfig(8, 8, num_layers=6, num_heads=2, intermediate_size=8)
     params = jax.eval_shape(
         lambda: init_params(make_model(ModelConfig(), bert, 2), jax.random.key(0))
     )
