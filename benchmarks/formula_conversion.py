@@ -34,7 +34,7 @@ from typing import Any
 import tyro
 
 from experiments.records import make_record, write_record
-from experiments.report import conversion_table
+from experiments.report import table
 from gcl_jax.baselines import edge_dice
 from gcl_jax.datasets.ntcir12 import CODES, QUERIES, data_folder, decode_graph, read_codes
 from gcl_jax.formulas import FormulaError, Tree, parse, parse_both
@@ -212,7 +212,7 @@ def main() -> None:
     """The command line."""
     command = tyro.cli(Command, prog="python -m benchmarks.formula_conversion", description=__doc__)
     record, examples = measure(command)
-    print(conversion_table(record))
+    print(table(record))
     for reason, count in record["wikipedia"]["reasons"].items():
         print(f"  {count} x {reason}")
     for formula, problem in examples:

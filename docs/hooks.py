@@ -1,7 +1,7 @@
 """What the site generates when it is built: tables of results, trees of formulas, the reference.
 
 `mkdocs.yml` names this file. Tables come from `experiments/results` and `benchmarks/results` as in
-the README; trees are those of `gcl_jax`; the reference has a page for each module, so that none is
+RESULTS.md; trees are those of `gcl_jax`; the reference has a page for each module, so that none is
 forgotten.
 """
 

@@ -1,12 +1,5 @@
-"""Tables and figures of all results: the README's blocks, and a page; `python -m` writes both."""
+"""Tables and figures of all results: Markdown's blocks, and a page; `python -m` writes both."""
 
-from experiments.report.readme import (
-    README,
-    RESULTS,
-    benchmark_table,
-    conversion_table,
-    fill,
-    table,
-)
+from experiments.report.readme import ALL_RESULTS, README, RESULTS, fill, table
 
-__all__ = ["README", "RESULTS", "benchmark_table", "conversion_table", "fill", "table"]
+__all__ = ["ALL_RESULTS", "README", "RESULTS", "fill", "table"]

@@ -1,12 +1,11 @@
-"""Writes the README's tables, and a page with tables, figures and verdicts of all results.
+"""Writes the tables of README.md and RESULTS.md, and a page with figures and verdicts too.
 
 COMMAND   python -m experiments.report --runs runs/docent runs/films_dual
 TIME      seconds
 HARDWARE  1 CPU core
 
-In the README each table stands between `<!-- results: NAME -->`, `<!-- benchmarks -->` or
-`<!-- verdicts -->` and `<!-- end -->`, where NAME is a file of `experiments/results`; benchmarks
-are those of `benchmarks/results`. A test fails when the README says otherwise than the results.
+A marker in the Markdown names each table (`experiments/report/readme.py` says how). A test fails
+when a table says otherwise than the results.
 The page is one file: published figures stand beside ours, and what cannot be run here has its
 command.
 """
@@ -17,7 +16,7 @@ from pathlib import Path
 import tyro
 
 from experiments.report.page import page
-from experiments.report.readme import BENCHMARKS, README, RESULTS, fill, read_all
+from experiments.report.readme import ALL_RESULTS, BENCHMARKS, README, RESULTS, fill, read_all
 from retrieval_jax.errors import one_screen_errors
 
 
@@ -28,7 +27,7 @@ class Command:
     Attributes:
         page: HTML file to write.
         runs: run folders whose training curves the page shows.
-        readme: False leaves the README as it is.
+        readme: False leaves README.md and RESULTS.md as they are.
         results: folder of results files, for the page.
     """
 
@@ -40,10 +39,11 @@ class Command:
 
 @one_screen_errors
 def main() -> None:
-    """Rewrites the README's tables and the page."""
+    """Rewrites the tables and the page."""
     command = tyro.cli(Command, prog="python -m experiments.report", description=__doc__)
     if command.readme:
-        README.write_text(fill(README.read_text(encoding="utf-8")), encoding="utf-8")
+        for path in (README, ALL_RESULTS):
+            path.write_text(fill(path.read_text(encoding="utf-8")), encoding="utf-8")
     text = page(read_all(command.results), read_all(BENCHMARKS), command.runs)
     command.page.parent.mkdir(parents=True, exist_ok=True)
     command.page.write_text(text, encoding="utf-8")

@@ -262,6 +262,20 @@ def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
     return [Table(header, rows), *alone]
 
 
+def speed_table(records: Mapping[str, Results]) -> Table:
+    """Benchmarks in few columns: the file and the peer, how many times as fast, memory."""
+    rows = []
+    for file, record in records.items():
+        if "sides" not in record:
+            continue
+        (_, ours), *peers = record["sides"].items()
+        for name, peer in peers:
+            memory = f"{ours['peak_mib']} / {peer['peak_mib']}" if "peak_mib" in ours else ""
+            ratio = f"{peer['ratio']:.2f}"
+            rows.append([f"{file}, {name}", ratio, str(record["threads"]), memory])
+    return Table(["benchmark, peer", "ratio", "cores", "peak MiB, ours / peer"], rows)
+
+
 def _blocks_without_peer(record: Results) -> list[Block]:
     """What a benchmark found that has no peer: memory of long streams, the server."""
     if record["benchmark"] == "stream_encode":

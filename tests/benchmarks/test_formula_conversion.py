@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import formula_conversion
 from experiments.records import read_record
-from experiments.report import conversion_table
+from experiments.report import table
 from tests.gcl_jax.datasets.ntcir12_files import write_judged
 
 pytest.importorskip("math_core", reason="needs math-core")
@@ -59,6 +59,6 @@ def test_the_record_says_what_it_was_made_with(folder, tmp_path, monkeypatch, ca
     assert record["wikipedia"]["converted"] == 0.9
     assert sum(record["wikipedia"]["reasons"].values()) == 1
     said = capsys.readouterr().out
-    assert conversion_table(record).splitlines()[0] in said
+    assert table(record).splitlines()[0] in said
     # Formulas that failed are for reading only: a record holds no rows of the data.
     assert r"\frac{a}" in said and "frac" not in path.read_text()

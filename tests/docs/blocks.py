@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
-README = ROOT / "README.md"
+TOP = (ROOT / "README.md", ROOT / "RESULTS.md")
 DOCS = ROOT / "docs"
 LANGUAGES = ("bash", "python", "text", "yaml")
 
@@ -37,8 +37,8 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """The README and the pages of the site."""
-    return [README, *sorted(DOCS.rglob("*.md"))]
+    """The pages at the top and those of the site."""
+    return [*TOP, *sorted(DOCS.rglob("*.md"))]
 
 
 def blocks(path: Path) -> list[Block]:

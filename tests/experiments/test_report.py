@@ -1,10 +1,13 @@
-"""The README says what the results say."""
+"""README.md and RESULTS.md say what the results say."""
 
 import json
 
 import pytest
 
-from experiments.report import README, benchmark_table, fill, table
+from experiments.report import ALL_RESULTS, README, fill, table
+from experiments.report.blocks import Table, to_markdown
+from experiments.report.readme import selected
+from experiments.report.tables import benchmark_blocks, speed_table
 from retrieval_jax.errors import InputError
 
 RESULTS = {
@@ -27,12 +30,17 @@ RESULTS = {
 }
 
 
-def test_the_readme_agrees_with_the_results():
-    readme = README.read_text(encoding="utf-8")
-    starts = ("<!-- results:", "<!-- benchmarks -->", "<!-- verdicts -->")
-    blocks = sum(map(readme.count, starts))
-    assert blocks == readme.count("<!-- end -->") > 0
-    assert fill(readme) == readme, "run python -m experiments.report"
+@pytest.mark.parametrize("path", [README, ALL_RESULTS], ids=lambda path: path.name)
+def test_the_tables_agree_with_the_results(path):
+    text = path.read_text(encoding="utf-8")
+    starts = ("<!-- results:", "<!-- benchmarks", "<!-- speed", "<!-- verdicts")
+    blocks = sum(map(text.count, starts))
+    assert blocks == text.count("<!-- end -->") > 0
+    assert fill(text) == text, "run python -m experiments.report"
+
+
+def benchmark_table(records):
+    return to_markdown(benchmark_blocks(records))
 
 
 def test_table():
@@ -74,6 +82,38 @@ def test_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
     assert fill(filled, tmp_path) == filled
 
 
+def test_a_marker_chooses_rows_and_columns(tmp_path):
+    (tmp_path / "toy.json").write_text(json.dumps(RESULTS))
+    marker = "<!-- results: toy; rows: Dual | BM25; columns: R@50 -->"
+    assert fill(f"{marker}\nold\n<!-- end -->\n", tmp_path).splitlines() == [
+        marker,
+        "toy, 3 queries; test queries, seeds 0, 1",
+        "",
+        "| system | R@50 |",
+        "|---|---|",
+        "| Dual | 1.000 |",
+        "| BM25 | 0.750 |",
+        "<!-- end -->",
+    ]
+    marker = "<!-- results: toy; columns: RR -->"
+    lines = fill(f"{marker}\n<!-- end -->", tmp_path).splitlines()
+    assert lines[3:] == [
+        "| system | RR |",
+        "|---|---|",
+        "| BM25 | 0.500 |",
+        "| Dual | 0.625 ± 0.010 |",
+        "<!-- end -->",
+    ]
+
+
+def test_the_first_table_that_has_all_rows_and_columns_is_taken():
+    first, second = (Table(["of", name], [["a", name]]) for name in ("x", "y"))
+    assert selected([first, second], ["a"], ["y"]) == [second]
+    assert selected(["intro", first, "more", second]) == ["intro", first]
+    with pytest.raises(InputError, match="no table has all of 'a', 'b', 'x'"):
+        selected([first, second], ["a", "b"], ["x"])
+
+
 def test_absent_results_are_named(tmp_path):
     with pytest.raises(InputError, match=r"toy\.json"):
         fill("<!-- results: toy -->\n<!-- end -->", tmp_path)
@@ -99,6 +139,20 @@ def test_a_benchmark_has_a_row_for_each_peer(tmp_path):
     (tmp_path / "encode.json").write_text(json.dumps(record))
     filled = fill("<!-- benchmarks -->\nold\n<!-- end -->\n", benchmarks=tmp_path)
     assert filled.splitlines()[3:] == [*rows, "<!-- end -->"]
+
+
+def test_speed_in_few_columns():
+    sides = {
+        "ours": {"items_per_second": 8.0, "peak_mib": 100},
+        "torch": {"items_per_second": 4.0, "peak_mib": 90, "ratio": 2.0},
+    }
+    record = {"sides": sides, "threads": 2}
+    bare = {"sides": {"ours": {}, "torch": {"ratio": 0.825}}, "threads": 1}
+    records = {"encode": record, "serve_load": {}, "step_64": bare}
+    assert speed_table(records).rows == [
+        ["encode, torch", "2.00", "2", "100 / 90"],
+        ["step_64, torch", "0.82", "1", ""],
+    ]
 
 
 def test_the_search_page_stands_below_the_benchmarks():
