@@ -1,5 +1,5 @@
 """Tables and figures of all results: Markdown's blocks, and a page; `python -m` writes both."""
 
-from experiments.report.readme import ALL_RESULTS, README, RESULTS, fill, table
+from experiments.report.markdown import PAGES, RESULTS, fill, table
 
-__all__ = ["ALL_RESULTS", "README", "RESULTS", "fill", "table"]
+__all__ = ["PAGES", "RESULTS", "fill", "table"]

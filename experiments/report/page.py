@@ -9,8 +9,8 @@ from typing import Any
 from experiments.report.blocks import Block, Table, inline, to_html
 from experiments.report.claims import overview, verdict_table
 from experiments.report.figures import result_figures, training_figure
+from experiments.report.markdown import PAPERS
 from experiments.report.published import Paper, published_blocks, read_papers
-from experiments.report.readme import PAPERS
 from experiments.report.tables import BASELINES, benchmark_blocks, result_blocks, test_blocks
 from experiments.report.unrun import ABLATION, RESULTS_FILES, unrun_table
 from retrieval_jax.runs import RunFolder

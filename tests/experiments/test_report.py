@@ -1,12 +1,12 @@
-"""README.md and RESULTS.md say what the results say."""
+"""The Markdown pages say what the results say."""
 
 import json
 
 import pytest
 
-from experiments.report import ALL_RESULTS, README, fill, table
+from experiments.report import PAGES, fill, table
 from experiments.report.blocks import Table, to_markdown
-from experiments.report.readme import selected
+from experiments.report.markdown import selected
 from experiments.report.tables import benchmark_blocks, speed_table
 from retrieval_jax.errors import InputError
 
@@ -30,7 +30,7 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("path", [README, ALL_RESULTS], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_tables_agree_with_the_results(path):
     text = path.read_text(encoding="utf-8")
     starts = ("<!-- results:", "<!-- benchmarks", "<!-- speed", "<!-- verdicts")

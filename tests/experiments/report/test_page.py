@@ -10,9 +10,9 @@ import pytest
 from experiments.report import __main__ as command_line
 from experiments.report.blocks import Figure, Notes, Table, to_html, to_markdown
 from experiments.report.figures import heat_maps, line_figure, result_figures, tag_figures
+from experiments.report.markdown import fill
 from experiments.report.page import page
 from experiments.report.published import published_blocks, read_papers
-from experiments.report.readme import fill
 from experiments.report.tables import result_blocks
 from experiments.report.unrun import RESULTS_FILES, unrun_table
 from retrieval_jax.errors import InputError
@@ -163,7 +163,7 @@ def test_the_command_writes_the_page(tmp_path, monkeypatch):
     (run / "config.json").write_text(json.dumps(config))
     lines = ({"step": 1, "kind": "train", "loss": 2.0}, {"step": 1, "kind": "dev", "RR": 0.5})
     (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    words = ["--no-readme", "--results", tmp_path, "--page", tmp_path / "p.html", "--runs", run]
+    words = ["--no-markdown", "--results", tmp_path, "--page", tmp_path / "p.html", "--runs", run]
     monkeypatch.setattr(sys, "argv", ["report", *map(str, words)])
     command_line.main()
     text = (tmp_path / "p.html").read_text(encoding="utf-8")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from experiments.report.claims import CLAIMS, verdict_table
+from experiments.report.markdown import fill
 from experiments.report.pattern_verdicts import Gain, difference_of_gains, mean_gain
-from experiments.report.readme import fill
 from experiments.report.verdicts import outcome_of
 from tests.experiments.report.toy_records import (
     LTR,

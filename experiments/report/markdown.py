@@ -1,4 +1,4 @@
-"""The tables of README.md and RESULTS.md, from the results that runs and benchmarks have left.
+"""The tables of Markdown pages, from the results that runs and benchmarks have left.
 
 A table stands between a marker and `<!-- end -->`. The marker names its source:
 `<!-- results: NAME -->` a file of `experiments/results`, `<!-- verdicts -->` all of them,
@@ -20,7 +20,8 @@ from retrieval_jax.errors import InputError
 
 ROOT = Path(__file__).parent.parent.parent
 PAPERS = {"docent": "DocEnt", "gcl": "GCL", "ltr": "LTR", "mathsim": "mathsim"}
-README, ALL_RESULTS = ROOT / "README.md", ROOT / "RESULTS.md"
+PAGES = tuple(ROOT / page for page in ("README.md", "RESULTS.md", "docs/ablations.md"))
+"""Those whose tables are kept filled; the site fills those of its other pages when it is built."""
 RESULTS, BENCHMARKS = ROOT / "experiments" / "results", ROOT / "benchmarks" / "results"
 BLOCK = re.compile(
     r"(?P<marker><!-- (?P<source>results: (?P<file>[\w-]+)|benchmarks|speed|verdicts)"
