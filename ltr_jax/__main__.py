@@ -86,7 +86,7 @@ def fetch(command: Fetch) -> str:
             options += ["-o", option]
     fetch_lists(command.folder, command.languages, options)
     train = f"train: python -m experiments.ltr.train --data.folder {command.folder}"
-    return "\n".join(f"{train} --pair en-{language}" for language in command.languages)
+    return "\n".join(f"{train} --data.pair en-{language}" for language in command.languages)
 
 
 def read_documents(path: Path) -> tuple[list[str], list[list[str]]]:

@@ -166,19 +166,7 @@ def main() -> None:
 
     lexical = lexical_corpus(films.corpus, config.data, command.lexical, command.data_dir)
     systems = untrained(command, run, films, lexical)
-    bags = {}
-    others = [f" ({name})" for name in bag_names(command.bags)]
-    for encoder, of in zip((config.model.encoder, *command.bags), ("", *others), strict=True):
-        bag, systems[f"{BAG}{of}"] = bag_of_sentences(command, run, config, films, encoder)
-        bags[f"{TUNED_BAG}{of}"] = tuned(command, bag, votes, truth, protocol)
-    configs = named_configs(command.runs)
-    for path, name in zip(command.runs, configs, strict=True):
-        check_same_documents(*open_run(path, PACKAGE, docent_jax.Config), run, config, films.corpus)
-        tag_run = load_tag_run(path, names, films.vocabulary)
-        systems[f"{name}, zero-shot"] = fixed(docent_jax.load(path).score(films.vocabulary).T)
-        systems[name] = tuned(command, tag_run, votes, truth, protocol)
-    systems |= bags
-
+    systems |= encoders(command, films, votes, truth, protocol)
     found = {
         "protocol": protocol.name,
         "counts": counted,
@@ -192,6 +180,7 @@ def main() -> None:
     fold_votes = user_fold_votes(tag_votes, len(names))
     found["closed"][HUMAN] = human_rows(protocol.closed, protocol, fold_votes)
     found["open"]["all"][HUMAN] = human_rows([protocol.open], protocol, fold_votes)
+    configs = named_configs(command.runs)
     seeds = sorted({of_run.training.seed for of_run in configs.values()})
     corpus = films.corpus
     data = f"{source_in_words(config)}, {corpus.summary}{what_is_read(corpus, lexical)}"
@@ -265,6 +254,33 @@ def untrained(
         genome = tag_genome_scores(MovieLens(command.movielens), films.movielens_ids, tags)
         systems[GENOME] = fixed(genome)
     return systems
+
+
+def encoders(
+    command: Command,
+    films: FilmData,
+    votes: np.ndarray,
+    truth: np.ndarray,
+    protocol: Protocol,
+) -> dict[str, System]:
+    """Bags of sentences and runs, each as it is and fine-tuned on tags.
+
+    Raises:
+        InputError: runs of other documents than the first one's.
+    """
+    run, config = open_run(command.runs[0], PACKAGE, docent_jax.Config)
+    systems: dict[str, System] = {}
+    tuned_bags = {}
+    others = [f" ({name})" for name in bag_names(command.bags)]
+    for encoder, of in zip((config.model.encoder, *command.bags), ("", *others), strict=True):
+        bag, systems[f"{BAG}{of}"] = bag_of_sentences(command, run, config, films, encoder)
+        tuned_bags[f"{TUNED_BAG}{of}"] = tuned(command, bag, votes, truth, protocol)
+    for path, name in zip(command.runs, named_configs(command.runs), strict=True):
+        check_same_documents(*open_run(path, PACKAGE, docent_jax.Config), run, config, films.corpus)
+        tag_run = load_tag_run(path, films.corpus.entities, films.vocabulary)
+        systems[f"{name}, zero-shot"] = fixed(docent_jax.load(path).score(films.vocabulary).T)
+        systems[name] = tuned(command, tag_run, votes, truth, protocol)
+    return systems | tuned_bags
 
 
 def bag_of_sentences(

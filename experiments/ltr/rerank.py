@@ -102,13 +102,12 @@ def translated_queries(command: Command, collection: Collection) -> dict[str, st
     return translate_queries(collection, asked, dictionary)
 
 
-def rerank(command: Command, paths: Sequence[Path], collection: Collection) -> dict[str, Any]:
+def rerank(command: Command, collection: Collection) -> dict[str, Any]:
     """Selects, reranks and evaluates.
 
     Args:
         command: what.
-        paths: run folders.
-        collection: of all of them.
+        collection: of all runs.
 
     Returns:
         Systems, tests and weights, as in `comparison.run_table`.
@@ -132,12 +131,12 @@ def rerank(command: Command, paths: Sequence[Path], collection: Collection) -> d
     judged = topics[command.split]
     of_tfidf = evaluate_levels(tfidf[command.split], judged)
     evaluations: dict[str, list[dict[int, Evaluation]]] = {
-        TFIDF: [of_tfidf] * len(paths),
+        TFIDF: [of_tfidf] * len(command.runs),
         PLAIN: [],
         WEIGHTED: [],
     }
     weights = []
-    for path in paths:
+    for path in command.runs:
         model = levels(rank_splits(ltr_jax.load(path), collection, topics))
         weight = weight_on_dev(model["dev"], tfidf["dev"], topics["dev"])
         fused = fuse_levels(model[command.split], tfidf[command.split], weight)
@@ -180,7 +179,7 @@ def main() -> None:
         config,
         [its_config.training.seed for _, its_config in opened],
         collection.fingerprint,
-        {"split": command.split, **rerank(command, command.runs, collection)},
+        {"split": command.split, **rerank(command, collection)},
     )
     print_table(record, f"Reranking tf-idf's documents ({collection.name})")
     write_record(command.results, record)

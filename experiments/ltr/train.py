@@ -29,13 +29,11 @@ class Command:
 
     Attributes:
         config: the configuration.
-        pair: languages of queries and documents; overrides `data.pair`.
         run: run folder, made here; an interrupted run is taken up.
         data_dir: where prepared collections and vectors are kept.
     """
 
     config: Annotated[ltr_jax.Config, tyro.conf.arg(name="")]
-    pair: str | None = None
     run: Path = Path("runs/ltr/train")
     data_dir: Path = Path("data")
 
@@ -48,10 +46,6 @@ def main() -> None:
     command = parse_command_line(commands, "python -m experiments.ltr.train", description)
     quiet_libraries()
     config = command.config
-    if command.pair is not None:
-        config = dataclasses.replace(
-            config, data=dataclasses.replace(config.data, pair=command.pair)
-        )
     collection = main_first(lambda: load_collection(config.data, command.data_dir))
     print(collection.summary)
     prepared = ltr_jax.prepare_vectors(config, collection, command.data_dir / "vectors")

@@ -302,7 +302,15 @@ def test_reranking_of_what_tfidf_finds(table, tmp_path):
 def test_training_again_what_a_table_has_trained(table, capsys):
     folder, _ = table
     path = folder / "runs" / "debian_clir" / "en-de" / "text" / "seed0"
-    words = ("--preset", "smoke", "--pair", "en-de", "--data.folder", folder / "source", *SETTINGS)
+    words = (
+        "--preset",
+        "smoke",
+        "--data.pair",
+        "en-de",
+        "--data.folder",
+        folder / "source",
+        *SETTINGS,
+    )
     words += ("--model.features", "text", "--run", path, "--data-dir", folder / "data")
     call(train.main, *words)
     printed = capsys.readouterr().out

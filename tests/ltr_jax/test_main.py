@@ -28,7 +28,7 @@ def test_fetching_lists_of_packages(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(command_line, "fetch_lists", lambda *given: calls.append(given))
     assert fetch(Fetch(tmp_path, ("de", "fr"))).splitlines() == [
-        f"train: python -m experiments.ltr.train --data.folder {tmp_path} --pair en-{language}"
+        f"train: python -m experiments.ltr.train --data.folder {tmp_path} --data.pair en-{language}"
         for language in ("de", "fr")
     ]
     sources = tmp_path / "trixie.list"
