@@ -142,7 +142,10 @@ ENTITY_RATE = ("^entities/", 4.0)
 
 PRESETS: dict[str, Config] = {
     "paper": Config(
-        data=DataConfig(max_length=128),  # (O) sentences or short paragraphs, section 5.1
+        data=DataConfig(
+            source="amazon_movielens",  # (P) section 4
+            max_length=128,  # (O) sentences or short paragraphs, section 5.1
+        ),
         model=ModelConfig(
             encoder="google-bert/bert-base-uncased",  # (P) section 5.1
             dtype="bfloat16",  # (O)

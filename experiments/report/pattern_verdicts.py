@@ -54,7 +54,7 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
     """
 
     def judge(records: Records) -> Verdict:
-        numbers, shown, significant, topics = [], [], [], set()
+        numbers, shown, gains, significant, topics = [], [], [], [], set()
         for record in _heat_maps(records):
             tests = [
                 row
@@ -68,6 +68,7 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
                 rows = [row for row in tests if row["at"] == at]
                 better = [row["difference"] > 0 and row["p_holm"] < LEVEL for row in rows]
                 shown += better
+                gains += [row["difference"] for row in rows]
                 significant += [row["p_holm"] < LEVEL for row in rows]
                 topics |= {_topics_of(row) for row in rows}
                 if rows:
@@ -82,7 +83,8 @@ def best_augmentation(layout: str, measure: str, *, at_every_size: bool) -> Judg
         if not shown:
             return Verdict("not measured", [NO_HEAT_MAP])
         over = " and ".join(sorted(topics))
-        test = significance_of(significant, f"{RANDOMISATION}, over {over}, means over seeds")
+        how = f"{RANDOMISATION}, over {over}, means over seeds"
+        test = significance_of(gains, significant, how)
         return Verdict(outcome_of(shown), numbers, [NTCIR], test)
 
     return judge
@@ -189,7 +191,7 @@ def _of_ltr(
         numbers.append(f"{name} {difference:+.3f} (p = {p:.4f})")
     if not shown:
         return Verdict("not measured", numbers)
-    test = significance_of(significant, OVER_QUERIES)
+    test = significance_of([gain for gain, _ in tests.values()], significant, OVER_QUERIES)
     return Verdict(outcome_of(shown), numbers, [record["data"]], test)
 
 

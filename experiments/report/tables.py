@@ -41,7 +41,9 @@ def ranking_blocks(results: Results) -> list[Block]:
         [name, *(mean_and_sd(system[split][measure]) for measure in measures)]
         for name, system in systems.items()
     ]
-    intro = f"{results['data']}; {split} queries, seeds {', '.join(map(str, results['seeds']))}"
+    source = results.get("queries", "all")
+    asked = f"{split} queries" if source == "all" else f"{split} queries of {source}"
+    intro = f"{results['data']}; {asked}, {seeds_in_words(results)}"
     return [intro, Table(["system", *measures], rows), *test_blocks(results["significance"])]
 
 
@@ -93,7 +95,10 @@ def formula_blocks(results: Results) -> list[Block]:
     # Of the baselines it would be as long as the table; the page shows it.
     shown = results.get("experiment") != BASELINES
     tests = test_blocks(results.get("significance", [])) if shown else []
-    return [f"{results['data']}; bpref, partial/full, by pool and topics", table, *tests]
+    intro = f"{results['data']}; bpref, partial/full, by pool and topics"
+    if number_of_seeds(results) > 1:
+        intro += f"; mean and standard deviation of {seeds_in_words(results)}"
+    return [intro, table, *tests]
 
 
 def _both(cell: Results) -> str:
@@ -196,7 +201,7 @@ def conversion_blocks(results: Results) -> list[Block]:
 
 def similarity_blocks(results: Results) -> list[Block]:
     """Similarity: encoders by measures on each set of pairs, beside published ones."""
-    blocks: list[Block] = [results["data"]]
+    blocks: list[Block] = [f"{results['data']}; {seeds_in_words(results)}"]
     for name, comparison in results["comparisons"].items():
         systems = comparison["systems"]
         measures = list(next(iter(systems.values())))

@@ -53,12 +53,15 @@ def outcome_of(shown: Iterable[bool]) -> Outcome:
     return "holds partly" if any(shown) else "does not hold here"
 
 
-def significance_of(significant: Sequence[bool], test: str) -> str:
-    """Says how many differences are significant, whatever their sign, by which test."""
-    number = sum(significant)
-    if number in (0, len(significant)):
-        return f"{'' if number else 'not '}significant: {test}"
-    return f"{number} of {len(significant)} significant: {test}"
+def significance_of(gains: Sequence[float], significant: Sequence[bool], test: str) -> str:
+    """Says how many gains, and how many losses, are significant by which test."""
+    better = sum(gain > 0 for gain, is_ in zip(gains, significant, strict=True) if is_)
+    worse = sum(significant) - better
+    if worse:
+        return f"{better} of {len(gains)} significantly better, {worse} significantly worse: {test}"
+    if better in (0, len(gains)):
+        return f"{'' if better else 'not '}significant: {test}"
+    return f"{better} of {len(gains)} significant: {test}"
 
 
 def not_tested(record: Mapping[str, Any], reason: str) -> str:
@@ -99,7 +102,11 @@ def beats(names: Sequence[str], first: str | tuple[str, ...], second: str) -> Ju
                 for data, name, row, gain in found
             ],
             list(dict.fromkeys(data for data, *_ in found)),
-            significance_of([row["p_holm"] < LEVEL for _, _, row, _ in found], RANDOMISATION),
+            significance_of(
+                [gain for *_, gain in found],
+                [row["p_holm"] < LEVEL for _, _, row, _ in found],
+                RANDOMISATION,
+            ),
         )
 
     return judge
@@ -135,7 +142,9 @@ def similarity(first: str, second: str) -> Judge:
         ]
         intervals = [row["interval_95"] for _, row in rows]
         shown = outcome_of(low > 0 for low, _ in intervals)
-        tested = significance_of([low > 0 or high < 0 for low, high in intervals], INTERVAL)
+        significant = [low > 0 or high < 0 for low, high in intervals]
+        gains = [row["difference"] for _, row in rows]
+        tested = significance_of(gains, significant, INTERVAL)
         return Verdict(shown, numbers, [record["data"]], tested)
 
     return judge
@@ -176,9 +185,10 @@ def beats_genome(records: Records) -> Verdict:
         return Verdict(outcome_of(shown), numbers, [record["data"]], test)
     rows = [tests[name] for name in values]
     numbers += [f"{r['first']}: {r['difference']:+.3f} (p = {r['p_holm']:.4f})" for r in rows]
+    gains = [row["difference"] for row in rows]
     significant = [row["p_holm"] < LEVEL for row in rows]
-    shown = outcome_of(r["difference"] > 0 and s for r, s in zip(rows, significant, strict=True))
-    test = significance_of(significant, f"{RANDOMISATION}, over films")
+    shown = outcome_of(gain > 0 and is_ for gain, is_ in zip(gains, significant, strict=True))
+    test = significance_of(gains, significant, f"{RANDOMISATION}, over films")
     return Verdict(shown, numbers, [record["data"]], test)
 
 

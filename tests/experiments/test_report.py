@@ -45,7 +45,7 @@ def benchmark_table(records):
 
 def test_table():
     lines = table(RESULTS).splitlines()
-    assert lines[0] == "toy, 3 queries; test queries, seeds 0, 1"
+    assert lines[0] == "toy, 3 queries; test queries, 2 seeds"
     assert lines[2:] == [
         "| system | RR | R@50 |",
         "|---|---|---|",
@@ -54,6 +54,11 @@ def test_table():
         "",
         "- Dual - BM25: RR +0.125 (95 % interval +0.100 to +0.150, p = 0.0300 after Holm)",
     ]
+
+
+def test_the_source_of_queries_is_named():
+    lines = table({**RESULTS, "queries": "reddit_tomt", "seeds": [0]}).splitlines()
+    assert lines[0] == "toy, 3 queries; test queries of reddit_tomt, 1 seed"
 
 
 def test_table_of_formula_retrieval():
@@ -87,7 +92,7 @@ def test_a_marker_chooses_rows_and_columns(tmp_path):
     marker = "<!-- results: toy; rows: Dual | BM25; columns: R@50 -->"
     assert fill(f"{marker}\nold\n<!-- end -->\n", tmp_path).splitlines() == [
         marker,
-        "toy, 3 queries; test queries, seeds 0, 1",
+        "toy, 3 queries; test queries, 2 seeds",
         "",
         "| system | R@50 |",
         "|---|---|",

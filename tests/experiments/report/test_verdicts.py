@@ -7,7 +7,7 @@ import pytest
 from experiments.report.claims import CLAIMS, verdict_table
 from experiments.report.markdown import fill
 from experiments.report.pattern_verdicts import Gain, difference_of_gains, mean_gain
-from experiments.report.verdicts import outcome_of
+from experiments.report.verdicts import outcome_of, significance_of
 from tests.experiments.report.toy_records import (
     LTR,
     RANKING,
@@ -26,6 +26,24 @@ def test_cells_are_summed_up():
     assert outcome_of([True, True]) == "holds"
     assert outcome_of([True, False]) == "holds partly"
     assert outcome_of([False]) == "does not hold here"
+
+
+@pytest.mark.parametrize(
+    ("gains", "significant", "said"),
+    [
+        ((1.0, 2.0), (True, True), "significant: t"),
+        ((1.0, -2.0), (False, False), "not significant: t"),
+        ((1.0, -2.0), (True, False), "1 of 2 significant: t"),
+        (
+            (1.0, -2.0, -3.0),
+            (True, True, True),
+            "1 of 3 significantly better, 2 significantly worse: t",
+        ),
+        ((-1.0, 2.0), (True, False), "0 of 2 significantly better, 1 significantly worse: t"),
+    ],
+)
+def test_significant_losses_are_told_from_gains(gains, significant, said):
+    assert significance_of(gains, significant, "t") == said
 
 
 def test_verdicts_of_rankings_follow_their_tests():
@@ -121,7 +139,7 @@ def test_gains_are_compared_by_their_intervals():
     assert grows[2] == "holds partly"
     assert "en-de, 1000 - 40: +0.010 (p = 0.4795)" in grows[3]
     assert "en-ja, 1000 - 40: +0.100 (p = 0.0000)" in grows[3]
-    assert grows[4].startswith("2 of 3 significant: normal test of 95 % bootstrap intervals")
+    assert grows[4].startswith("1 of 3 significantly better, 1 significantly worse: normal test of")
     assert smallest[2] == "does not hold here"
     assert "mean of en-fr - mean of en-ja +0.000 (p = 1.0000)" in smallest[3]
     assert smallest[4].startswith("not significant")
