@@ -143,7 +143,7 @@ ENTITY_RATE = ("^entities/", 4.0)
 PRESETS: dict[str, Config] = {
     "paper": Config(
         data=DataConfig(
-            source="amazon_movielens",  # (P) section 4
+            source="amazon_movielens",  # (P) with MovieLens' tags and numbers
             max_length=128,  # (O) sentences or short paragraphs, section 5.1
         ),
         model=ModelConfig(
