@@ -85,8 +85,13 @@ def encode_frozen(
     if folder is None:
         sentences = encode_sentences()
     else:
-        settings = json.dumps([config.pooling, to_dict(encoder.config)])
-        arrays = [*jax.tree.leaves(encoder.params), data.sentences.input_ids]
+        # By what the vectors depend on, so that runs of another kind or dropout find them too.
+        plain = dataclasses.replace(
+            encoder.config, hidden_dropout=0.0, attention_dropout=0.0, remat="none"
+        )
+        settings = json.dumps([config.pooling, to_dict(plain)])
+        body = [encoder.params[part] for part in ("embeddings", "encoder")]
+        arrays = [*jax.tree.leaves(body), data.sentences.input_ids]
         kept = keep(
             folder,
             content_name([settings, *arrays, data.sentences.lengths]),

@@ -72,7 +72,7 @@ class NodeEmbeddings:
 
         Gather from the features of a vocabulary rather than encode every node.
         """
-        types, values = zip(*map(_words, labels), strict=True) if labels else ((), ())
+        types, values = zip(*map(label_words, labels), strict=True) if labels else ((), ())
         return np.concatenate([self.types.lookup(types), self.values.lookup(values)], axis=1)
 
     def save(self, folder: Path) -> None:
@@ -107,7 +107,7 @@ def train_node_embeddings(forest: Forest, config: NodeEmbeddingConfig) -> NodeEm
         name: getattr(config, name)
         for name in ("dim", "window", "negative", "epochs", "seed", "min_n", "max_n", "buckets")
     }
-    words = [_words(label) for label in forest.vocabulary]
+    words = [label_words(label) for label in forest.vocabulary]
     of_nodes = forest.labels.tolist()
     return NodeEmbeddings(
         *(
@@ -130,7 +130,7 @@ def walk_trees(forest: Forest, walks_per_node: int, length: int, seed: int) -> n
     return random_walks(graph, rng.permutation(starts), length, seed)
 
 
-def _words(label: str) -> tuple[str, str]:
+def label_words(label: str) -> tuple[str, str]:
     """The words for the type and the value of a label."""
     kind, value = split_label(label)
     return kind, value or label

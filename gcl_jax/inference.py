@@ -1,5 +1,6 @@
 """Using a trained encoder: `load` a run folder, encode formulas, index a collection, search it."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from gcl_jax.model import make_encoder
 from gcl_jax.pretraining import PACKAGE, VOCABULARY
 from gcl_jax.scoring import document_vectors, query_vectors
 from retrieval_jax.checkpoints import restore_params
-from retrieval_jax.config import from_dict
+from retrieval_jax.config import from_dict, lasting
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name
 from retrieval_jax.params import flatten
@@ -76,7 +77,9 @@ class FormulaSearcher:
         self._slt_weight = slt_weight
         self.store = None
         leaves = flatten(self._params)
-        settings = f"{self.config.model} {self.config.data} {slt_weight}"
+        model, marks = lasting(self.config.model), self.config.data.end_marks
+        share = slt_weight if self.config.model.layout == "both" else None
+        settings = json.dumps([model, marks, share], sort_keys=True)
         parts = [x for name in sorted(leaves) for x in (name, np.asarray(leaves[name]))]
         self.fingerprint = f"{PACKAGE} {content_name([settings, *parts])}"
         self._held: tuple[int, tuple[str, ...], list[dict[str, Any]], HeldDocuments] | None = None

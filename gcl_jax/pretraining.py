@@ -1,6 +1,7 @@
 """Training an encoder of formulas: from a configuration and trees to a run folder."""
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from gcl_jax.data import Forest, Formulas, sample
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.encoding import Tables, index_formulas
 from gcl_jax.evaluation import evaluate_ranking, rank
-from gcl_jax.formulas.trees import split_label
 from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS, Vocabulary, equal_ids, make_vocabulary
 from gcl_jax.model import FEATURES, LAYOUTS, make_encoder
 from gcl_jax.task import ContrastTask, DevSet
@@ -69,7 +69,10 @@ def model_vocabulary(formulas: Formulas, config: Config) -> Vocabulary:
 def fasttext_features(
     formulas: Formulas, vocabulary: Vocabulary, config: Config, folder: Path
 ) -> Features:
-    """Vectors of fastText over random walks for a vocabulary; zeros for its reserved symbols.
+    """Vectors of fastText over random walks for a vocabulary, brought to unit variance.
+
+    Reserved symbols have zeros. Unknown labels have random vectors of the same variance: two of one
+    id have something in common.
 
     Args:
         formulas: whose trees are walked.
@@ -77,9 +80,11 @@ def fasttext_features(
         config: layouts, end marks, and how fastText is trained.
         folder: of these formulas and this configuration, where what was trained is kept.
     """
-    from gcl_jax.embeddings import load_node_embeddings, train_node_embeddings
+    from gcl_jax.embeddings import label_words, load_node_embeddings, train_node_embeddings
 
     reserved = len(RESERVED)
+    rng = np.random.default_rng(config.embeddings.seed)
+    unknown = rng.normal(size=(UNKNOWN_LABELS, config.embeddings.dim)).astype(np.float32)
     features = {}
     for layout in LAYOUTS[config.model.layout]:
         forest = getattr(formulas, layout)
@@ -89,19 +94,18 @@ def fasttext_features(
             train_node_embeddings(forest, config.embeddings).save(unfinished)
 
         embeddings = load_node_embeddings(keep(folder, layout, train_into))
-        values = [split_label(label)[1] or label for label in vocabulary.labels[reserved:]]
+        values = [label_words(label)[1] for label in vocabulary.labels[reserved:]]
+        types = _unit_variance(embeddings.types.lookup(vocabulary.types[reserved:]))
+        labels = _unit_variance(embeddings.values.lookup(values))
         features[layout] = {
-            "types": embeddings.types.lookup(vocabulary.types[reserved:]),
-            "labels": embeddings.values.lookup(values),
+            name: np.pad(table, ((reserved, 0), (0, 0)))
+            for name, table in (("types", types), ("labels", np.concatenate([labels, unknown])))
         }
-    behind = {"types": 0, "labels": UNKNOWN_LABELS}
-    return {
-        layout: {
-            name: np.pad(table, ((reserved, behind[name]), (0, 0)))
-            for name, table in of_layout.items()
-        }
-        for layout, of_layout in features.items()
-    }
+    return features
+
+
+def _unit_variance(table: np.ndarray) -> np.ndarray:
+    return table / max(float(table.std()), 1e-6)
 
 
 def dev_set(judged: JudgedFormulas, vocabulary: Vocabulary, config: Config) -> DevSet:
@@ -122,15 +126,6 @@ def dev_set(judged: JudgedFormulas, vocabulary: Vocabulary, config: Config) -> D
     )
 
 
-def start_params(features: Features) -> Params:
-    """Fixed features, brought to unit variance, as parameters to start from."""
-    start: Params = {}
-    for layout, tables in features.items():
-        scaled = {name: table / max(float(table.std()), 1e-6) for name, table in tables.items()}
-        start[layout] = {FEATURES: scaled}
-    return start
-
-
 def optimizer_of(config: Config) -> OptimizerConfig:
     """The optimizer, with what the model's settings say of rates and frozen tables."""
     optimizer = config.training.optimizer
@@ -143,15 +138,21 @@ def optimizer_of(config: Config) -> OptimizerConfig:
     return optimizer
 
 
-def fingerprint(tables: Tables, vocabulary: Vocabulary) -> str:
-    """Hash of all that is trained on."""
+def fingerprint(
+    tables: Tables, vocabulary: Vocabulary, judged: JudgedFormulas | None = None
+) -> str:
+    """Hash of all that is trained on, and of the judgements that choose among checkpoints."""
     arrays = [
         getattr(table, field.name)
         for table in tables.values()
         for field in dataclasses.fields(table)
     ]
     words = [word for name in ("types", "labels", "edges") for word in getattr(vocabulary, name)]
-    return content_name([*words, *arrays])
+    if judged is None:
+        return content_name([*words, *arrays])
+    topics = json.dumps(judged.qrels, sort_keys=True)
+    ids = (*judged.queries.ids, *judged.formulas.ids)
+    return content_name([*words, *arrays, topics, *ids])
 
 
 def pretrain(
@@ -193,7 +194,7 @@ def pretrain(
             return {}
         folder = path / NODE_EMBEDDINGS
         features = main_first(lambda: fasttext_features(chosen, vocabulary, config, folder))
-        return start_params(features)
+        return {layout: {FEATURES: tables} for layout, tables in features.items()}
 
     task = ContrastTask(
         encoder,
@@ -204,6 +205,6 @@ def pretrain(
         None if judged is None else dev_set(judged, vocabulary, config),
         mesh.shape[DATA],
     )
-    run = create_run(path, PACKAGE, config, fingerprint(tables, vocabulary))
+    run = create_run(path, PACKAGE, config, fingerprint(tables, vocabulary, judged))
     run.write_json(VOCABULARY, to_dict(vocabulary) | {"feature_dim": dim})
     return run, train(task, training, run, mesh, show_progress)

@@ -99,7 +99,7 @@ class ContrastTask:
         A chunk of formulas is encoded at a time, in each lane; where there are more than one, what
         a chunk's gradient needs is computed again.
         """
-        names = {key.split("/")[0] for key in batch if "/" in key}
+        names = tuple(self.tables)  # in one order in every process: it decides the program
         chunks = next(len(value) for key, value in batch.items() if "/" in key)
         num_graphs = len(batch["ids"]) // chunks
 
@@ -184,7 +184,7 @@ class ContrastTask:
         return iterate(source, make_batch)
 
     def evaluate(self, params: Params) -> dict[str, float]:
-        """Measures of the dev set by cosine; nothing without one."""
+        """Measures of the dev set by `scoring.scores`; nothing without one."""
         if self.dev is None:
             return {}
         params = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), params)

@@ -120,7 +120,8 @@ def fine_tune(
     """
     encoder = load_encoder(config.model)
     task = make_task(config, encoder, pairs, dev)
-    run = create_run(path, PACKAGE, config, pairs.fingerprint)
+    data = pairs.fingerprint if dev is None else f"{pairs.fingerprint} {dev.fingerprint}"
+    run = create_run(path, PACKAGE, config, data)
     run.write_json("card.json", dict(pairs.card))
     trained = train(task, config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))

@@ -128,7 +128,8 @@ class PairTask:
         dev: pairs to choose the best step by, or None.
         objective: "cosine": `cosine_regression_loss`, the published one; "contrastive":
             `contrastive_loss_from_embeddings` of positives, both directions. Pairs of one group, or
-            with an equal first or an equal second text, are no negatives of each other.
+            with an equal first or an equal second text, are no negatives of each other, nor is a
+            text of itself.
         temperature: of the contrastive loss.
         chunking: of batches, for the contrastive loss; by default a batch is one chunk.
     """
@@ -188,16 +189,27 @@ class PairTask:
         first, second = vectors[batch["first"]], vectors[batch["second"]]  # [batch, dim]
         if self._objective == "cosine":
             return cosine_regression_loss(first, second, labels), {}
-        # Of one group, or with an equal first or second text: each is right for the other.
-        ids = jnp.concatenate([batch["groups"][:, None], batch["texts"]], axis=1)
+        # Of one group, or with an equal first or second text, each is right for the other; and no
+        # text is a negative of itself, where it is the first of one pair and the second of another.
+        groups, (firsts, seconds) = batch["groups"], batch["texts"].T
+        ids = jnp.stack([groups, firsts, seconds, firsts], axis=1)  # [batch, kinds]
+        candidate_ids = jnp.stack([groups, firsts, seconds, seconds], axis=1)
         if self.chunking.size is not None:
-            return blocked_contrastive_loss(first, second, self._temperature, ids, lanes=lanes), {}
+            loss = blocked_contrastive_loss(
+                first,
+                second,
+                self._temperature,
+                ids,
+                lanes=lanes,
+                candidate_ids=candidate_ids,
+            )
+            return loss, {}
         loss = contrastive_loss_from_embeddings(
             first,
             second,
             self._temperature,
             query_ids=ids,
-            candidate_ids=ids,
+            candidate_ids=candidate_ids,
             symmetric=True,
         )
         return loss, {}

@@ -36,6 +36,21 @@ def to_dict(config: Any) -> dict[str, Any]:
     return plain(config)
 
 
+def lasting(config: Any) -> dict[str, Any]:
+    """As `to_dict`, without the fields that were `added_later` and have their default.
+
+    A name made of it stays the same when a field is added.
+    """
+    kept = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            kept[field.name] = lasting(value)
+        elif ADDED_LATER not in field.metadata or value != field.default:
+            kept[field.name] = to_dict(value)
+    return kept
+
+
 def from_dict(cls: type[C], values: Mapping[str, Any], where: str = "config") -> C:
     """Builds the dataclass `cls` from what `to_dict` gave.
 

@@ -26,6 +26,7 @@ def blocked_contrastive_loss(
     block_size: int = 512,
     lanes: int = 1,
     weights: jax.Array | None = None,
+    candidate_ids: jax.Array | None = None,
 ) -> jax.Array:
     """`contrastive_loss_from_embeddings(..., symmetric=True)` by cosine, tile by tile.
 
@@ -43,6 +44,8 @@ def blocked_contrastive_loss(
         lanes: equal parts of the queries whose tiles are computed side by side: the devices over
             which they are split.
         weights: `[n]`, non-negative, of the pairs' losses; all ones by default.
+        candidate_ids: of the candidates, shaped like `ids`, which are then the queries' alone; a
+            pair has one of its ids on both sides. The same as the queries' by default.
 
     Returns:
         float32 scalar.
@@ -56,10 +59,12 @@ def blocked_contrastive_loss(
     if temperature < LOWEST_TEMPERATURE:
         raise ValueError(f"temperature {temperature} is below {LOWEST_TEMPERATURE}")
     ids = jnp.arange(n) if ids is None else ids
-    ids = ids.astype(jnp.int32).reshape(n, -1)  # [n, kinds]
+    of_both = ids, ids if candidate_ids is None else candidate_ids
+    of_queries, of_candidates = (of.astype(jnp.int32).reshape(n, -1) for of in of_both)
     queries, candidates = l2_normalize(queries), l2_normalize(candidates)
     positives = jnp.sum(queries * candidates, axis=1) / temperature  # [n]
     block_size = min(block_size, n)
+    ids = of_queries, of_candidates  # [n, kinds] each
     negatives: Any = _log_sums(queries, candidates, ids, temperature, block_size, lanes)
     both = [jnp.logaddexp(positives, negative) - positives for negative in negatives]
     return (weighted_mean(both[0], weights) + weighted_mean(both[1], weights)) / 2
@@ -132,14 +137,15 @@ def row_blocked_contrastive_loss(
 def _log_sums(
     queries: jax.Array,
     candidates: jax.Array,
-    ids: jax.Array,
+    ids: tuple[jax.Array, jax.Array],
     temperature: float,
     block_size: int,
     lanes: int,
 ) -> tuple[jax.Array, jax.Array]:
     """Log-sum-exp of the logits of each query's negatives, and of each candidate's, `[n]`."""
-    n = len(ids)
-    rows, columns = _rows(queries, ids, block_size, lanes), _blocks(candidates, ids, block_size)
+    n = len(queries)
+    rows = _rows(queries, ids[0], block_size, lanes)
+    columns = _blocks(candidates, ids[1], block_size)
 
     def over_rows(column_sums: jax.Array, row: tuple) -> tuple[jax.Array, jax.Array]:
         def over_columns(row_sums: jax.Array, column: tuple) -> tuple[jax.Array, jax.Array]:
@@ -161,23 +167,23 @@ def _log_sums(
 def _log_sums_forward(
     queries: jax.Array,
     candidates: jax.Array,
-    ids: jax.Array,
+    ids: tuple[jax.Array, jax.Array],
     temperature: float,
     block_size: int,
     lanes: int,
-) -> tuple[Any, tuple[jax.Array, ...]]:
+) -> tuple[Any, tuple[Any, ...]]:
     sums: Any = _log_sums(queries, candidates, ids, temperature, block_size, lanes)
-    return sums, (queries, candidates, ids, *sums)
+    return sums, (queries, candidates, *ids, *sums)
 
 
 def _log_sums_backward(
     temperature: float,
     block_size: int,
     lanes: int,
-    saved: tuple[jax.Array, ...],
+    saved: tuple[Any, ...],
     gradients: tuple[jax.Array, jax.Array],
 ) -> tuple[jax.Array, jax.Array, None]:
-    queries, candidates, ids, of_rows, of_columns = saved
+    queries, candidates, query_ids, candidate_ids, of_rows, of_columns = saved
     n, dim = queries.shape
     shift = 1 / temperature
     # Derivative of a logit: its term, as a share of the row's sum and of the column's. Where there
@@ -186,10 +192,13 @@ def _log_sums_backward(
         jnp.where(jnp.isfinite(sums), gradient * jnp.exp(shift - sums), 0.0) / temperature
         for sums, gradient in zip((of_rows, of_columns), gradients, strict=True)
     )
-    rows = (*_rows(queries, ids, block_size, lanes), *_rows(row_shares, ids, block_size, lanes)[:1])
+    rows = (
+        *_rows(queries, query_ids, block_size, lanes),
+        *_rows(row_shares, query_ids, block_size, lanes)[:1],
+    )
     columns = (
-        *_blocks(candidates, ids, block_size),
-        *_blocks(column_shares, ids, block_size)[:1],
+        *_blocks(candidates, candidate_ids, block_size),
+        *_blocks(column_shares, candidate_ids, block_size)[:1],
     )
 
     def over_rows(candidate_gradients: jax.Array, row: tuple) -> tuple[jax.Array, jax.Array]:

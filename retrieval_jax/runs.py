@@ -88,7 +88,7 @@ def create_run(path: Path, package: str, config: Any, data_fingerprint: str) -> 
         path: the folder.
         package: name of the calling package.
         config: its configuration, a dataclass.
-        data_fingerprint: hash of the training data.
+        data_fingerprint: hash of what is trained on, and of what chooses the best step.
 
     Raises:
         InputError: the folder holds a run of another package, configuration or data (differences

@@ -110,7 +110,7 @@ def main() -> None:
         data_summary(judged),
         command,
         [command.tangent_cft.seed] if trained_on else [],
-        files_fingerprint(folder / name for name in (GRAPHS, QUERIES, CODES, QRELS, RUNS)),
+        files_fingerprint(judged_files(folder)),
         {
             "counts": {**judged.counts, **counts},
             "tangent_cft": trained_on,
@@ -122,6 +122,11 @@ def main() -> None:
     )
     print_tables(record)
     write_record(command.results, record)
+
+
+def judged_files(folder: Path) -> list[Path]:
+    """The files that topics, judgements and published runs are read from."""
+    return [folder / name for name in (GRAPHS, QUERIES, CODES, QRELS, RUNS)]
 
 
 def data_summary(judged: JudgedFormulas) -> str:

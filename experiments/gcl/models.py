@@ -35,7 +35,7 @@ from gcl_jax.pretraining import choose_formulas, model_vocabulary
 from gcl_jax.tangent_cft import load_tangent_cft
 from retrieval_jax.config import preset
 from retrieval_jax.errors import InputError, one_screen_errors
-from retrieval_jax.kept import content_name
+from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.rankings import Ranking, fuse
 
@@ -72,7 +72,8 @@ def main() -> None:
     config = preset_of_paths(command.preset)
     judged = command.sources.judged()
     formulas = command.sources.training_formulas()
-    rankings, left_out = baselines.system_rankings(judged, data_folder(command.sources.folder))
+    folder = data_folder(command.sources.folder)
+    rankings, left_out = baselines.system_rankings(judged, folder)
     systems = {name: [ranking] for name, ranking in rankings.items()}
     if command.tangent_cft is not None:
         model = load_tangent_cft(command.tangent_cft)
@@ -87,7 +88,7 @@ def main() -> None:
         f"{baselines.data_summary(judged)}; trained on a sample of Wikipedia's formulas",
         config,
         range(command.seeds),
-        content_name(formulas.ids),
+        files_fingerprint([command.sources.formulas_file, *baselines.judged_files(folder)]),
         {
             "counts": {**judged.counts, **left_out},
             "models": model_changes(config),

@@ -82,9 +82,13 @@ class Sources:
         name = content_name([json.dumps(to_dict(data), sort_keys=True)])
         return load_formulas(keep(Path(builder.data_dir), f"chosen-{name}", choose))
 
+    @property
+    def formulas_file(self) -> Path:
+        """The file of Wikipedia's formulas."""
+        return data_folder(self.folder) / FORMULAS if self.formulas is None else self.formulas
+
     def _prepared(self) -> tfds.core.DatasetBuilder:
-        path = data_folder(self.folder) / FORMULAS if self.formulas is None else self.formulas
-        return wikipedia_formulas.prepare(path, self.data_dir)
+        return wikipedia_formulas.prepare(self.formulas_file, self.data_dir)
 
 
 @dataclasses.dataclass(frozen=True)

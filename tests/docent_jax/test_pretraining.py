@@ -233,7 +233,15 @@ def test_queries_have_a_length_of_their_own_and_vectors_are_kept(
     with monkeypatch.context() as patch:
         patch.setattr("docent_jax.pretraining.encode", None)  # nothing is encoded again
         again, _ = encode_frozen(encoder, data, config.model, tmp_path / "vectors")
+        # Neither by a run with dropout, remat or a head for words.
+        other = dataclasses.replace(
+            encoder,
+            config=dataclasses.replace(encoder.config, hidden_dropout=0.3, remat="full"),
+            params={**encoder.params, "mlm_head": {"bias": np.zeros(3)}},
+        )
+        of_other, _ = encode_frozen(other, data, config.model, tmp_path / "vectors")
     np.testing.assert_array_equal(vectors, again)
+    np.testing.assert_array_equal(vectors, of_other)
     in_memory, _ = encode_frozen(encoder, data, config.model)
     np.testing.assert_array_equal(vectors, in_memory)
 

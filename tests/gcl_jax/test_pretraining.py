@@ -9,6 +9,7 @@ import gcl_jax
 from gcl_jax.config import PRESETS, Config, DataConfig, ModelConfig
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.embeddings import NodeEmbeddingConfig
+from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS
 from gcl_jax.inference import distinct_ids, parse_all
 from gcl_jax.pretraining import (
     choose_formulas,
@@ -68,6 +69,19 @@ def test_vectors_of_a_run(run):
     np.testing.assert_array_equal(searcher.encode_documents(list(LATEX)), vectors)
     assert gcl_jax.load(run).fingerprint == searcher.fingerprint
     assert gcl_jax.load(run, slt_weight=0.3).fingerprint != searcher.fingerprint
+
+
+def test_a_run_is_not_taken_up_with_other_judgements(tmp_path):
+    formulas = random_formulas(40, 3)
+    pool = random_formulas(6, 1)
+    queries = dataclasses.replace(pool.subset([0, 1]), ids=("q-1", "q-2"))
+    qrels = {"q-1": {"f0": 4, "f1": 0, "f2": 1}, "q-2": {"f1": 0, "f2": 4}}
+    judged = JudgedFormulas(pool, np.ones(6, bool), queries, qrels, {})
+    config = toy_config()
+    gcl_jax.pretrain(config, formulas, tmp_path / "run", judged, show_progress=False)
+    others = dataclasses.replace(judged, qrels=qrels | {"q-1": {"f0": 0, "f1": 4}})
+    with pytest.raises(InputError, match="data fingerprint"):
+        gcl_jax.pretrain(config, formulas, tmp_path / "run", others, show_progress=False)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +154,14 @@ def test_fasttext_is_trained_once_for_a_run(tmp_path, monkeypatch):
 
     monkeypatch.setattr("gcl_jax.embeddings.train_node_embeddings", never)
     again = fasttext_features(formulas, vocabulary, config, tmp_path / "kept")
+    known = len(vocabulary.labels)
+    for name, end in (("types", None), ("labels", known)):
+        table = again["slt"][name]
+        assert not table[: len(RESERVED)].any()
+        assert table[len(RESERVED) : end].std() == pytest.approx(1, rel=1e-4)
+    unknown = again["slt"]["labels"][known:]
+    assert unknown.std() == pytest.approx(1, abs=0.05)
+    assert len(np.unique(unknown, axis=0)) == UNKNOWN_LABELS
     for name, table in first["slt"].items():
         np.testing.assert_array_equal(again["slt"][name], table)
 

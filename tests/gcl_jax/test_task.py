@@ -1,6 +1,10 @@
 """The contrastive task: views, batches, chunks and devices."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +44,32 @@ def with_chunks(size, **model):
         contrast=dataclasses.replace(CONFIG.contrast, chunk_graphs=size),
         model=dataclasses.replace(MODEL, **model),
     )
+
+
+PROGRAM = """
+import hashlib, jax
+from tests.gcl_jax.test_task import task_of
+task = task_of()
+batch, params = next(task.batches(8, 0)), task.init(jax.random.key(0))
+lowered = jax.jit(task.views).lower(params, batch, jax.random.key(1)).as_text()
+print(hashlib.md5(lowered.encode()).hexdigest())
+"""
+
+
+def test_processes_compile_one_program_whatever_their_hash_seed():
+    root = Path(__file__).parent.parent.parent
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            cwd=root,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in ("1", "2")
+    ]
+    digests = {program.communicate(timeout=300)[0].strip() for program in programs}
+    assert len(digests) == 1 and len(digests.pop()) == 32
 
 
 def test_the_loss_is_the_plain_one_of_both_views_and_equal_formulas_are_no_negatives():

@@ -45,6 +45,8 @@ def test_training_tells_pairs_apart_and_the_folder_does_so_too(encoder_folder, t
     untouched = score_pairs(config, load_encoder(config.model), DEV, 16)
     before = pair_measures(untouched, DEV.labels)
     run, trained, folder = fine_tune(config, PAIRS, DEV, tmp_path / "run")
+    with pytest.raises(InputError, match="data fingerprint"):  # another dev set chose its best step
+        fine_tune(config, PAIRS, PAIRS, tmp_path / "run")
     assert before["AP"] < 0.8
     assert trained.best["AP"] > 0.85
     assert trained.best["Spearman"] > before["Spearman"] + 0.1
@@ -101,25 +103,43 @@ def gradients(task, batch):
     return jax.jit(jax.value_and_grad(loss))(jax.tree.map(jnp.asarray, task.warm_start()))
 
 
-def test_pairs_of_equal_texts_are_no_negatives_under_other_groups_either(encoder_folder):
+@pytest.mark.parametrize(
+    ("first", "second", "mask"),
+    [
+        # Pairs 0 and 1 have one second text: for either the third is the only negative.
+        (
+            ("graph the", "group of", "field proof"),
+            ("new graph", "new graph", "every curve"),
+            [[1, 0, 1], [0, 1, 1], [1, 1, 1]],
+        ),
+        # The first text of pair 1 is the second of pair 0: no negative of itself.
+        (
+            ("graph the", "new graph", "field proof"),
+            ("new graph", "group of", "every curve"),
+            [[1, 1, 1], [0, 1, 1], [1, 1, 1]],
+        ),
+    ],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_equal_texts_are_no_negatives_under_other_groups_either(
+    encoder_folder, first, second, mask, chunked
+):
     config = fine_tuning_config(encoder_folder, objective="contrastive", temperature=1.0)
+    config = dataclasses.replace(config, chunk_pairs=3 if chunked else None)
     encoder = load_encoder(config.model)
-    first = ("graph the", "group of", "field proof")
-    second = ("new graph", "new graph", "every curve")
     pairs = Pairs(first, second, np.ones(3, np.int32), ("a", "b", "c"))
     task = make_task(config, encoder, pairs, None, one_device())
     each = [(a, b) for a in first for b in second]
     every = Pairs(*map(tuple, zip(*each, strict=True)), np.ones(9, np.int32), ("x",) * 9)
     params = task.warm_start()
     logits = task.cosines(params, tokenize_pairs(every, encoder.tokenizer, 16)).reshape(3, 3)
-    # Pairs 0 and 1 have one second text: for either the third is the only negative.
-    mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]])
 
-    def loss_of(logits):
+    def loss_of(logits, mask):
         return np.mean(np.log(np.sum(mask * np.exp(logits), axis=1)) - np.diag(logits))
 
     loss, _ = task.loss(params, next(task.batches(3, 0)), jax.random.key(0), False)
-    np.testing.assert_allclose(loss, (loss_of(logits) + loss_of(logits.T)) / 2, rtol=1e-5)
+    expected = (loss_of(logits, np.array(mask)) + loss_of(logits.T, np.array(mask).T)) / 2
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
 def one_device():

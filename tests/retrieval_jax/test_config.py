@@ -9,6 +9,7 @@ from retrieval_jax.config import (
     added_later,
     differences,
     from_dict,
+    lasting,
     parse_command_line,
     preset,
     split_at_dashes,
@@ -66,6 +67,10 @@ def test_a_field_that_was_added_later_may_be_absent():
     assert from_dict(Later, old) == Later(limit=4)
     assert from_dict(Later, old | {"extent": 3}) == Later(limit=4, extent=3)
     assert differences(old, to_dict(Later(limit=4))) == []
+    lasts = lasting(Later(limit=4))
+    assert lasts == lasting(Example(limit=4))
+    assert "prefetch" in old["training"] and "prefetch" not in lasts["training"]
+    assert lasting(Later(limit=4, extent=3)) == lasts | {"extent": 3}
 
 
 def test_differences_name_the_path():

@@ -47,13 +47,16 @@ def test_equals_the_plain_loss_and_gradient(n, block, lanes, temperature):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
 
 
-def test_ids_of_several_kinds_and_weights_equal_the_plain_loss():
+@pytest.mark.parametrize("of_sides", [False, True])
+def test_ids_of_several_kinds_and_weights_equal_the_plain_loss(of_sides):
     queries, candidates = pairs(22)
     rng = np.random.default_rng(2)
     ids = jnp.asarray(rng.integers(0, 12, (22, 3)))
+    # Of a pair the first id stands on both sides.
+    candidate_ids = ids.at[:, 2].set(jnp.asarray(rng.integers(0, 12, 22))) if of_sides else ids
     weights = jnp.asarray(rng.integers(0, 3, 22).astype(np.float32))
     # The same pairs as a mask.
-    differ = (np.asarray(ids)[:, None] != np.asarray(ids)[None]).all(axis=-1)
+    differ = (np.asarray(ids)[:, None] != np.asarray(candidate_ids)[None]).all(axis=-1)
 
     def by_mask(queries, candidates):
         return contrastive_loss_from_embeddings(
@@ -64,13 +67,16 @@ def test_ids_of_several_kinds_and_weights_equal_the_plain_loss():
         return contrastive_loss_from_embeddings(
             *(queries, candidates, 0.1),
             query_ids=ids,
-            candidate_ids=ids,
+            candidate_ids=candidate_ids,
             weights=weights,
             symmetric=True,
         )
 
     def blocked(queries, candidates):
-        return blocked_contrastive_loss(queries, candidates, 0.1, ids, 4, 2, weights)
+        return blocked_contrastive_loss(
+            *(queries, candidates, 0.1, ids, 4, 2, weights),
+            candidate_ids=candidate_ids if of_sides else None,
+        )
 
     expected = value_and_gradients(by_mask)(queries, candidates)
     for loss in (by_ids, blocked):
