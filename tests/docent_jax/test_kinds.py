@@ -11,6 +11,7 @@ from docent_jax.__main__ import main
 from docent_jax.config import DataConfig, ModelConfig
 from docent_jax.data import tokenize_after_entities, tokenize_corpus
 from docent_jax.evaluation import zero_shot_measures
+from docent_jax.inference import RankedEntity, print_answers
 from docent_jax.pretraining import encode_frozen, load_encoder, pretrain, start_params
 from docent_jax.word_vectors import write_word2vec
 from retrieval_jax.errors import InputError
@@ -190,6 +191,13 @@ def test_new_entities_are_ranked_by_their_texts_alone(runs, kind):
 def test_entities_that_cannot_be_added_are_refused(runs, texts):
     with pytest.raises(InputError, match=r"entities to add|texts to encode"):
         docent_jax.load(runs("dual")[0].path).add_entities(texts)
+
+
+def test_printed_answers_take_no_name_for_markup(capsys):
+    print_answers(["[a] film"], [[RankedEntity("The Matrix (1999) [tt0133093] [/b]", 0.5)]])
+    title, *_, row, _ = capsys.readouterr().out.splitlines()
+    assert title.strip() == "[a] film"
+    assert row == "│    1 │ The Matrix (1999) [tt0133093] [/b] │ 0.5000 │"
 
 
 def test_vectors_in_word2vec_format(tmp_path):
