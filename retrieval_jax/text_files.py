@@ -5,6 +5,7 @@ import csv
 import json
 import logging
 import lzma
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,17 @@ _CHUNK = 1 << 16
 _MAX_LINE = 1 << 26
 _GZIP_MEMBER = b"\x1f\x8b\x08"
 _log = logging.getLogger(__name__)
+
+ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,  # of bzip2, of seeking to where nothing is
+    RuntimeError,  # encrypted, or packed by a method that zipfile has not
+    UnicodeDecodeError,  # of a member's name
+)
+"""What opening a damaged zip, or reading a member of it, raises."""
 
 
 def require_file(path: Path, remedy: str) -> Path:

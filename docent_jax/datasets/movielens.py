@@ -1,10 +1,8 @@
 """MovieLens as GroupLens ships it: a zip of films, links, tags and the tag genome."""
 
-import contextlib
 import csv
 import io
 import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -14,7 +12,7 @@ import numpy as np
 from docent_jax.datasets.films import Film
 from docent_jax.datasets.tags import normal_tag
 from retrieval_jax.errors import InputError
-from retrieval_jax.text_files import checked_rows, integer, require_file
+from retrieval_jax.text_files import ZIP_ERRORS, checked_rows, integer, require_file
 
 _REMEDY = "Fetch ml-25m.zip (or ml-latest.zip) from https://grouplens.org/datasets/movielens/."
 
@@ -26,14 +24,14 @@ class MovieLens:
         """Opens the file to see what it holds.
 
         Raises:
-            InputError: it is not there, or no zip.
+            InputError: it is not there, or no whole zip.
         """
         self.path = require_file(path, _REMEDY)
         try:
             with zipfile.ZipFile(path) as archive:
                 members = archive.namelist()
-        except zipfile.BadZipFile as error:
-            raise InputError(f"{path} is no zip file ({error}).", _REMEDY) from None
+        except ZIP_ERRORS as error:
+            raise InputError(f"{path} cannot be read as a zip ({error}).", _REMEDY) from None
         self._members = {PurePosixPath(member).name: member for member in members}
 
     def films(self) -> dict[int, Film]:
@@ -88,15 +86,13 @@ class MovieLens:
         if name not in self._members:
             raise InputError(f"{self.path} holds no {name}.", _REMEDY)
         source = f"{self.path}:{name}"
-        with contextlib.ExitStack() as stack:
-            archive = stack.enter_context(zipfile.ZipFile(self.path))
-            member = stack.enter_context(archive.open(self._members[name]))
-            lines = io.TextIOWrapper(member, encoding="utf-8", errors="replace", newline="")
-            try:
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self._members[name]) as member:
+                lines = io.TextIOWrapper(member, encoding="utf-8", errors="replace", newline="")
                 for line, row in checked_rows(csv.reader(lines), source, (*numbers, *texts)):
                     yield (
                         [integer(row, column, source, line) for column in numbers],
                         [row[column] for column in texts],
                     )
-            except (zipfile.BadZipFile, zlib.error, csv.Error, EOFError) as error:
-                raise InputError(f"{source} is damaged ({error}).", _REMEDY) from None
+        except ZIP_ERRORS as error:
+            raise InputError(f"{source} cannot be read ({error}).", _REMEDY) from None
