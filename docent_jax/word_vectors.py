@@ -113,7 +113,7 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             fields = line.rstrip("\r\n").rstrip(" ").split(" ")
-            if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+            if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
                 stated = int(fields[0])
                 continue
             dim = dim or len(fields) - 1

@@ -5,6 +5,7 @@ import csv
 import json
 import logging
 import lzma
+import math
 import zipfile
 import zlib
 from collections import Counter
@@ -213,9 +214,47 @@ def integer(row: Mapping[str, Any], field: str, source: object, number: int) -> 
             return int(value)
     except ValueError:
         pass
-    raise InputError(
-        f"{source}, line {number}: {field} is {value!r}, not a whole number.",
-        "Fetch the file again, or mend the line.",
+    raise _wrong_field(row, field, source, number, "a whole number")
+
+
+def finite(row: Mapping[str, Any], field: str, source: object, number: int) -> float:
+    """A field of a row as a finite number.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = row.get(field)
+    try:
+        if isinstance(value, float | int | str) and not isinstance(value, bool):
+            found = float(value)
+            if math.isfinite(found):
+                return found
+    except (ValueError, OverflowError):  # the latter of a JSON integer of hundreds of digits
+        pass
+    raise _wrong_field(row, field, source, number, "a finite number")
+
+
+def string(
+    row: Mapping[str, Any], field: str, source: object, number: int, *, blank: bool = True
+) -> str:
+    """A field of a row as a text, which may be only white space if `blank`.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = row.get(field)
+    if isinstance(value, str) and (blank or value.strip()):
+        return value
+    wanted = "a text" if blank else "a text of more than white space"
+    raise _wrong_field(row, field, source, number, wanted)
+
+
+def _wrong_field(
+    row: Mapping[str, Any], field: str, source: object, number: int, wanted: str
+) -> InputError:
+    what = f"{field} is {row[field]!r}, not {wanted}" if field in row else f"no field {field!r}"
+    return InputError(
+        f"{source}, line {number}: {what}.", "Fetch the file again, or mend the line."
     )
 
 

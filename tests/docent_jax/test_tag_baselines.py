@@ -108,6 +108,8 @@ def test_glove_words_with_spaces_and_repeated_words(tmp_path):
     read = read_word_vectors(tmp_path / "glove.txt")
     assert read.words == ("a", ". . .")
     np.testing.assert_array_equal(read.vectors, [[1, 2], [3, 4]])
+    (tmp_path / "glove.txt").write_text("\u00b2 1\nb 2\n", encoding="utf-8")  # no line of sizes
+    assert read_word_vectors(tmp_path / "glove.txt").words == ("\u00b2", "b")
 
 
 def test_the_largest_file_of_a_zip_is_read_and_other_bytes_do_no_harm(tmp_path):

@@ -104,6 +104,15 @@ def test_bad_movielens_tables_are_named(tmp_path: Path, changes, problem: str) -
         list(tables.tags())
 
 
+@pytest.mark.parametrize("relevance", ["", "x", "nan", "inf"])
+def test_a_relevance_that_is_no_number_is_named(tmp_path: Path, relevance: str) -> None:
+    scores = f"movieId,tagId,relevance\n10,1,0.75\n10,2,{relevance}\n"
+    tables = MovieLens(write_movielens(tmp_path / "ml.zip", genome__scores=scores))
+    problem = f"ml.zip:genome-scores.csv, line 3: relevance is '{relevance}', not a finite number"
+    with pytest.raises(InputError, match=problem):
+        tables.genome_scores((10,), ("space", "western"))
+
+
 def test_a_file_that_is_no_zip(tmp_path: Path) -> None:
     (tmp_path / "ml.zip").write_bytes(b"PK no")
     with pytest.raises(InputError, match=r"ml.zip cannot be read as a zip(.|\n)*grouplens"):
