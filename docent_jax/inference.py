@@ -25,7 +25,7 @@ from retrieval_jax.bert import BertConfig
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.config import from_dict
 from retrieval_jax.encoding import encode
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_texts
 from retrieval_jax.huggingface import save_bert
 from retrieval_jax.logs import print_ranked
 from retrieval_jax.losses import l2_normalize
@@ -105,10 +105,7 @@ class EntityRanker:
         Raises:
             InputError: no text, or something that is no text.
         """
-        wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
-        if isinstance(texts, str) or not texts or wrong is not None:
-            what = "none" if not texts else repr(texts if wrong is None else texts[wrong])
-            raise InputError(f"texts to encode: {what[:80]}", "Give a list of one or more strings.")
+        check_texts("texts to encode", texts)
         tokenize_texts = tokenize_after_entities if self._is_full else tokenize
         data = self.config.data
         max_length = data.max_length if sentences else data.longest_query

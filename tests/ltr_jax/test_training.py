@@ -83,7 +83,13 @@ def test_texts_without_words_or_categories_have_a_score(trained):
     assert np.isfinite(ranker.score("", documents)).all()
 
 
-@pytest.mark.parametrize("documents", [[], "a text", ["a", 3]])
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_number_of_answers_below_1_is_refused(trained, k):
+    with pytest.raises(InputError, match=f"^k is {k}\n"):
+        ltr_jax.load(trained[0].path).rank("qtopic1", ["dtopic1", "dtopic2"], k=k)
+
+
+@pytest.mark.parametrize("documents", [[], "a text", ["a", 3], np.array([1.0])])
 def test_what_is_no_list_of_texts_is_refused(trained, documents):
     with pytest.raises(InputError, match="document texts"):
         ltr_jax.load(trained[0].path).score("qtopic1", documents)

@@ -143,8 +143,10 @@ def test_what_is_held_out_depends_on_the_text_alone():
 
 def test_bad_texts_and_settings_are_refused(encoder_folder, tmp_path):
     config = adaptation_config(encoder_folder)
-    with pytest.raises(InputError, match="no texts"):
-        adapt(config, [], tmp_path / "a")
+    with pytest.raises(InputError, match=r"^texts: none"):
+        adapt(config, np.array([], str), tmp_path / "a")
+    with pytest.raises(InputError, match=r"^texts: 'a text'"):
+        adapt(config, "a text", tmp_path / "a")
     with pytest.raises(InputError, match="text 1 is only white space"):
         adapt(config, ["a", " \n"], tmp_path / "a")
     for wrong in ({"mask_rate": 0.0}, {"dev_share": 1.0}, {"new_commands": -1}, {"head_steps": -1}):
