@@ -175,6 +175,7 @@ class Config:
             scale = getattr(self.data, name)
             if scale is not None and scale <= 0:
                 raise InputError(f"data.{name} is {scale}", "Give more than 0, or None.")
+        _check_counts("data", self.data, ("max_categories",))
         if self.epochs is not None and self.epochs < 1:
             raise InputError(f"epochs is {self.epochs}", "Give 1 or more, or None.")
         if self.data.max_words < self.model.window:

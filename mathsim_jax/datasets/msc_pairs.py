@@ -18,7 +18,7 @@ import numpy as np
 from mathsim_jax.datasets.math_text import read_label
 from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.datasets.texts import clean_text
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_at_least_1
 from retrieval_jax.text_files import checked_rows, read_json_lines, read_lines, read_table
 
 SPLIT_SEED = 1  # (P)
@@ -102,8 +102,11 @@ def make_pairs(titles: dict[str, Title], limit: int | None = None, seed: int = 0
         first title. The card counts what was left out.
 
     Raises:
-        InputError: no two titles are alike, or there are not enough pairs that are not.
+        InputError: no two titles are alike, there are not enough pairs that are not, or a limit
+            below 1.
     """
+    if limit is not None:
+        check_at_least_1(limit=limit)
     rng = np.random.default_rng(seed)
     works = list(titles.values())
     card: Counter[str] = Counter()

@@ -154,3 +154,5 @@ def test_bad_texts_and_settings_are_refused(encoder_folder, tmp_path):
             AdaptationConfig(**wrong)
     with pytest.raises(InputError, match="temperature"):
         FineTuningConfig(temperature=0.0)
+    with pytest.raises(InputError, match="extra_limit is -1"):
+        FineTuningConfig(extra_limit=-1)

@@ -76,6 +76,11 @@ def test_all_positives_are_found_and_as_many_negatives():
     assert make_pairs(titles, seed=1).fingerprint != pairs.fingerprint
 
 
+def test_a_limit_below_1_is_refused():
+    with pytest.raises(InputError, match="limit is 0"):
+        make_pairs({}, limit=0)
+
+
 @pytest.mark.parametrize("limit", [3, 40, 10_000])
 def test_a_limit_takes_some_at_random(limit):
     titles = works(200)
