@@ -248,7 +248,7 @@ def _positives(
     """Pairs of works that are alike and differ in their titles, by bucket of the codes shared."""
     buckets: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for index, work in enumerate(works):
-        for code in work.secondary:
+        for code in sorted(work.secondary):  # a set's own order is another in each process
             buckets[work.primary, code].append(index)
     members = [bucket for bucket in buckets.values() if len(bucket) > 1]
     sizes = np.array([math.comb(len(bucket), 2) for bucket in members], np.int64)
@@ -259,6 +259,7 @@ def _positives(
     if limit is not None:
         numbers = rng.permutation(total).tolist() if total < 4 * limit else _distinct(total, rng)
     found: dict[tuple[int, int], None] = {}
+    of_one_title: set[tuple[int, int]] = set()
     for number in numbers:
         if limit is not None and len(found) >= limit:
             break
@@ -266,9 +267,10 @@ def _positives(
         i, j = _unrank(number - int(ends[place] - sizes[place]))
         pair = members[place][j], members[place][i]
         if works[pair[0]].title == works[pair[1]].title:
-            card["pairs of one title"] += pair not in found
+            of_one_title.add(pair)
         else:
             found[pair] = None
+    card["pairs of one title"] = len(of_one_title)
     return list(found)
 
 
