@@ -225,6 +225,19 @@ def test_the_command_line_writes_both_formats(runs, tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.array(lines[1].split(" ")[1:], np.float32), vectors[0])
 
 
+def test_names_stand_beside_the_vectors_of_the_same_name(runs, tmp_path, monkeypatch):
+    for name, kind in {"v1.5": "dual", "v1.6": "hybrid"}.items():
+        words = ["entities", "--run", str(runs(kind)[0].path), "--output", str(tmp_path / name)]
+        monkeypatch.setattr(sys, "argv", ["docent_jax", *words])
+        main()
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert found == ["v1.5.npy", "v1.5.txt", "v1.6.npy", "v1.6.txt"]
+    for name, kind in {"v1.5": "dual", "v1.6": "hybrid"}.items():
+        ranker = docent_jax.load(runs(kind)[0].path)
+        assert (tmp_path / f"{name}.txt").read_text().splitlines() == list(ranker.entities)
+        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), ranker.entity_vectors)
+
+
 def test_the_command_line_writes_entities_to_a_store(runs, tmp_path, monkeypatch, capsys):
     pytest.importorskip("lancedb")
     first, second = (docent_jax.load(runs(kind)[0].path) for kind in ("dual", "hybrid"))

@@ -2,9 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from retrieval_jax.files import whole_file, write_json
+from retrieval_jax.files import whole_file, write_array, write_json
 
 
 def test_what_fails_while_it_is_written_leaves_what_was_there(tmp_path):
@@ -24,3 +25,14 @@ def test_json_replaces_json(tmp_path):
         write_json(tmp_path / "a.json", values)
         assert json.loads((tmp_path / "a.json").read_text()) == values
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_an_array_is_written_under_a_name_of_npy(tmp_path):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for name, written in {"v1.5": "v1.5.npy", "v": "v.npy", "w.npy": "w.npy"}.items():
+        assert write_array(tmp_path / name, values) == tmp_path / written
+        np.testing.assert_array_equal(np.load(tmp_path / written), values)
+    assert len(list(tmp_path.iterdir())) == 3
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_array(tmp_path / "v", np.array([None]))
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), values)
