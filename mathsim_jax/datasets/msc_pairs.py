@@ -19,6 +19,7 @@ from mathsim_jax.datasets.math_text import read_label
 from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.datasets.texts import clean_text
 from retrieval_jax.errors import InputError, check_at_least_1
+from retrieval_jax.files import write_json
 from retrieval_jax.text_files import checked_rows, read_json_lines, read_lines, read_table
 
 SPLIT_SEED = 1  # (P)
@@ -215,7 +216,7 @@ def write_pairs(folder: Path, splits: dict[str, Pairs]) -> None:
         },
         "fingerprints": {name: pairs.fingerprint for name, pairs in splits.items()},
     }
-    (folder / "card.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "card.json", card)
 
 
 def read_pairs(path: Path) -> Pairs:
