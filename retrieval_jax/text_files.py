@@ -234,25 +234,37 @@ def finite(row: Mapping[str, Any], field: str, source: object, number: int) -> f
     raise _wrong_field(row, field, source, number, "a finite number")
 
 
-def string(
-    row: Mapping[str, Any], field: str, source: object, number: int, *, blank: bool = True
-) -> str:
-    """A field of a row as a text, which may be only white space if `blank`.
+def string(row: Mapping[str, Any], field: str, source: object, number: int) -> str:
+    """A field of a row as a text.
 
     Raises:
         InputError: it is none.
     """
     value = row.get(field)
-    if isinstance(value, str) and (blank or value.strip()):
+    if isinstance(value, str):
         return value
-    wanted = "a text" if blank else "a text of more than white space"
-    raise _wrong_field(row, field, source, number, wanted)
+    raise _wrong_field(row, field, source, number, "a text")
+
+
+def filled_string(row: Mapping[str, Any], field: str, source: object, number: int) -> str:
+    """A field of a row as a text of more than white space.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = string(row, field, source, number)
+    if value.strip():
+        return value
+    raise _wrong_field(row, field, source, number, "a text of more than white space")
 
 
 def _wrong_field(
     row: Mapping[str, Any], field: str, source: object, number: int, wanted: str
 ) -> InputError:
-    what = f"{field} is {row[field]!r}, not {wanted}" if field in row else f"no field {field!r}"
+    if field in row:
+        what = f"{field} is {row[field]!r}, not {wanted}"
+    else:
+        what = f"no field {field!r} among {', '.join(row)[:200]}"
     return InputError(
         f"{source}, line {number}: {what}.", "Fetch the file again, or mend the line."
     )

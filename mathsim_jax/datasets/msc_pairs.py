@@ -20,7 +20,13 @@ from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.datasets.texts import clean_text
 from retrieval_jax.errors import InputError, check_at_least_1
 from retrieval_jax.files import write_json
-from retrieval_jax.text_files import checked_rows, read_json_lines, read_lines, read_table
+from retrieval_jax.text_files import (
+    checked_rows,
+    filled_string,
+    read_json_lines,
+    read_lines,
+    read_table,
+)
 
 SPLIT_SEED = 1  # (P)
 TABLE_COLUMNS = ("id", "title", "msc")
@@ -225,17 +231,10 @@ def read_pairs(path: Path) -> Pairs:
     Raises:
         InputError: no file, no row, an absent column, a label other than 0 and 1, a blank text.
     """
-    columns = ("first", "second", "label")
     first, second, labels, groups = [], [], [], []
-    for number, row in _rows(path, columns, Counter()):
-        for name in columns[:2]:
-            if not isinstance(row[name], str) or not row[name].strip():
-                raise InputError(
-                    f"{path}, line {number}: {name} is {row[name]!r}, no text",
-                    "Mend the line, or leave it out.",
-                )
-        first.append(clean_text(row["first"]))
-        second.append(clean_text(row["second"]))
+    for number, row in _rows(path, ("first", "second", "label"), Counter()):
+        first.append(clean_text(filled_string(row, "first", path, number)))
+        second.append(clean_text(filled_string(row, "second", path, number)))
         labels.append(read_label(row["label"], path, number))
         groups.append(str(row.get("group") or row["first"]))
     if not first:

@@ -123,7 +123,7 @@ def test_texts_of_files(tmp_path):
     )
     lines = tmp_path / "b.jsonl"
     lines.write_text('{"abstract": "x y"}\n{"title": "z"}\n')
-    with pytest.raises(InputError, match=r"b\.jsonl, line 2: abstract is None"):
+    with pytest.raises(InputError, match=r"b\.jsonl, line 2: no field 'abstract' among title"):
         read_texts(lines, "abstract")
     for text in ("", " \n\t\n"):
         plain.write_text(text)

@@ -12,6 +12,7 @@ import pytest
 from retrieval_jax.errors import InputError
 from retrieval_jax.text_files import (
     count_lines,
+    filled_string,
     finite,
     integer,
     read_json_lines,
@@ -187,6 +188,7 @@ WRONG = {
         (finite, "share", 2.5),
         (string, "text", "a b"),
         (string, "blank", " \n"),
+        (filled_string, "text", "a b"),
     ],
 )
 def test_fields_are_read(read, field: str, value) -> None:
@@ -201,7 +203,7 @@ def test_fields_are_read(read, field: str, value) -> None:
         (integer, "share", "share is '2.5', not a whole number"),
         (integer, "true", "true is True, not a whole number"),
         (integer, "long", "long is '1+', not a whole number"),
-        (integer, "absent", "no field 'absent'"),
+        (integer, "absent", "no field 'absent' among n, digits, .*, long"),
         (finite, "text", "text is 'a b', not a finite number"),
         (finite, "true", "true is True, not a finite number"),
         (finite, "nan", "nan is 'nan', not a finite number"),
@@ -209,16 +211,11 @@ def test_fields_are_read(read, field: str, value) -> None:
         (finite, "large", "large is 1000+, not a finite number"),
         (string, "n", "n is 7, not a text"),
         (string, "none", "none is None, not a text"),
-        (string, "absent", "no field 'absent'"),
+        (string, "absent", "no field 'absent' among n, digits, .*, long"),
+        (filled_string, "none", "none is None, not a text"),
+        (filled_string, "blank", r"blank is ' \\n', not a text of more than white space"),
     ],
 )
 def test_fields_that_cannot_be_read_are_named(read, field: str, problem: str) -> None:
     with pytest.raises(InputError, match=rf"^file, line 3: {problem}\."):
         read(ROW | WRONG, field, "file", 3)
-
-
-def test_blank_texts_may_be_refused() -> None:
-    assert string(ROW, "text", "file", 3, blank=False) == "a b"
-    for text in ("", " \n"):
-        with pytest.raises(InputError, match=r"text is .*, not a text of more than white space"):
-            string({"text": text}, "text", "file", 3, blank=False)
