@@ -30,8 +30,8 @@ class DataConfig:
         pair: languages of queries and documents.
         folder: where its source files lie; None = the folder of the source's name in the one that
             the environment variable RETRIEVAL_DATA names.
-        max_words: words a text is cut to.
-        max_categories: categories a text is cut to.
+        max_words: words that are read of a text, the first that have a vector.
+        max_categories: categories that are read of it, the first that have a vector.
         word_scale: root mean square that the numbers of each word's vector are scaled to; None =
             as trained: word2vec gives rare words short vectors, `pair_vectors` long ones.
         category_scale: the same of categories.
