@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ import numpy as np
 def whole_file(path: Path | str) -> Iterator[Path]:
     """Gives a path beside `path` to write to, which takes the place of `path` in the end.
 
-    If writing fails, what stood at `path` stays. Several processes may write the same file: each
-    writes a whole one, and the last stays.
+    If writing fails, what stood at `path` stays. Several processes and threads may write the same
+    file: each writes a whole one, and the last stays.
     """
     path = Path(path)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.partial")
     try:
         yield partial
         partial.replace(path)

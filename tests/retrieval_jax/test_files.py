@@ -1,6 +1,7 @@
 """Files are whole or not there."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -17,6 +18,23 @@ def test_what_fails_while_it_is_written_leaves_what_was_there(tmp_path):
         partial.write_text("sec")
         raise OSError("disk full")
     assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_threads_may_write_the_same_file(tmp_path):
+    path = tmp_path / "a.txt"
+
+    def write():
+        with whole_file(path) as partial:
+            partial.write_text("of the other")
+
+    other = threading.Thread(target=write)
+    with whole_file(path) as partial:
+        partial.write_text("of this one")
+        other.start()
+        other.join()
+        assert path.read_text() == "of the other"
+    assert path.read_text() == "of this one"
     assert list(tmp_path.iterdir()) == [path]
 
 
