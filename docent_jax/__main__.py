@@ -6,13 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import tyro
 
 from docent_jax.datasets.downloads import GLOVE_6B, fetch
 from docent_jax.inference import load, print_answers
 from docent_jax.word_vectors import write_word2vec
 from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.files import whole_file, write_array
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.store import EmbeddingStore
 from retrieval_jax.text_files import read_lines, require_file
@@ -40,7 +40,7 @@ class Encode:
     Attributes:
         run: run folder of a trained model.
         input: UTF-8 file, plain, gzip or xz, one text a line.
-        output: file to write.
+        output: file to write; `.npy` is put behind another name.
     """
 
     run: Path
@@ -55,9 +55,10 @@ class Entities:
     Attributes:
         run: run folder of a trained model.
         output: file to write; for a store a folder, or a URL of object storage.
-        format: a NumPy file of float32 `[entities, dim]`, with the names beside it as `.txt`, one a
-            line; word2vec's text format, names and vectors in one file; or an embedding store, new
-            or of the same run, with the names as ids.
+        format: a NumPy file of float32 `[entities, dim]`, `.npy` put behind another name, with the
+            entities' names beside it as `.txt`, one a line; word2vec's text format, names and
+            vectors in one file; or an embedding store, new or of the same run, with the names as
+            ids.
     """
 
     run: Path
@@ -118,7 +119,7 @@ def main() -> None:
         case Encode():
             path = require_file(command.input, "Give a text file, one text a line.")
             texts = [text.removesuffix("\r") for _, text in read_lines(path, Counter())]
-            np.save(command.output, ranker.encode(texts), allow_pickle=False)
+            write_array(command.output, ranker.encode(texts))
         case Entities(format="word2vec"):
             write_word2vec(Path(command.output), ranker.entities, ranker.entity_vectors)
         case Entities(format="store"):
@@ -126,9 +127,10 @@ def main() -> None:
             store = EmbeddingStore.create(command.output, dim, ranker.fingerprint, exist_ok=True)
             store.add(ranker.entities, ranker.entity_vectors)
         case Entities():
-            np.save(command.output, ranker.entity_vectors, allow_pickle=False)
+            vectors = write_array(command.output, ranker.entity_vectors)
             names = "".join(f"{name}\n" for name in ranker.entities)
-            Path(command.output).with_suffix(".txt").write_text(names, encoding="utf-8")
+            with whole_file(vectors.with_suffix(".txt")) as partial:
+                partial.write_text(names, encoding="utf-8")
         case Export():
             ranker.export_encoder(command.output)
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from docent_jax.config import Config
 from docent_jax.data import tokenize_after_entities
@@ -27,8 +25,9 @@ from retrieval_jax.bert import BertConfig
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.config import from_dict
 from retrieval_jax.encoding import encode
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_texts
 from retrieval_jax.huggingface import save_bert
+from retrieval_jax.logs import print_ranked
 from retrieval_jax.losses import l2_normalize
 from retrieval_jax.params import Params, fingerprint
 from retrieval_jax.pipeline import tokenize
@@ -106,10 +105,7 @@ class EntityRanker:
         Raises:
             InputError: no text, or something that is no text.
         """
-        wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
-        if isinstance(texts, str) or not texts or wrong is not None:
-            what = "none" if not texts else repr(texts if wrong is None else texts[wrong])
-            raise InputError(f"texts to encode: {what[:80]}", "Give a list of one or more strings.")
+        check_texts("texts to encode", texts)
         tokenize_texts = tokenize_after_entities if self._is_full else tokenize
         data = self.config.data
         max_length = data.max_length if sentences else data.longest_query
@@ -212,12 +208,5 @@ def load(path: Path | str) -> EntityRanker:
 
 def print_answers(queries: Sequence[str], answers: Sequence[Sequence[RankedEntity]]) -> None:
     """Prints a table of ranked entities for each query."""
-    console = Console()
     for query, entities in zip(queries, answers, strict=True):
-        table = Table(title=query, title_justify="left")
-        table.add_column("rank", justify="right")
-        table.add_column("entity")
-        table.add_column("score", justify="right")
-        for rank, entity in enumerate(entities, 1):
-            table.add_row(str(rank), entity.entity, f"{entity.score:.4f}")
-        console.print(table)
+        print_ranked(query, RankedEntity._fields, entities)

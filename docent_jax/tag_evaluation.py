@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from docent_jax.datasets.corpus import stable_hash
 from docent_jax.datasets.tags import TagVotes
 from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import label_ranking_average_precisions, roc_auc
+from retrieval_jax.fingerprints import stable_hash
 from retrieval_jax.rankings import check_shape
 
 # The paper's holdouts (table 3), its threshold (footnote 7) and the authors' folds of users.

@@ -27,14 +27,13 @@ from docent_jax.model import (
 from retrieval_jax.chunking import ROWS, Chunking, encode_text_chunks
 from retrieval_jax.contrastive_blocked import row_blocked_contrastive_loss
 from retrieval_jax.losses import contrastive_loss, contrastive_loss_from_embeddings
-from retrieval_jax.masking import MaskedPieces, Masking, mask_pieces, masked_piece_loss
+from retrieval_jax.masking import MASKED, MaskedPieces, Masking, mask_pieces, masked_piece_loss
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import Batch, ShuffledBatches, iterate, text_batches
 from retrieval_jax.sharding import MODEL, Rules
 from retrieval_jax.train_step import Metrics
 
 Negatives = Literal["in_batch", "all"]
-MASKED = "the loss is a mean over masked places, of which each part of a batch has another number"
 
 
 def entity_loss(

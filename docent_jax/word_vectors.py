@@ -4,7 +4,6 @@ import contextlib
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,6 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from retrieval_jax import word_vectors
 from retrieval_jax.errors import InputError
 from retrieval_jax.files import whole_file
+from retrieval_jax.text_files import ZIP_ERRORS
 
 _WORD = re.compile(r"\w+")
 
@@ -113,7 +113,7 @@ def read_word_vectors(path: Path, words: frozenset[str] | None = None) -> WordVe
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             fields = line.rstrip("\r\n").rstrip(" ").split(" ")
-            if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+            if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
                 stated = int(fields[0])
                 continue
             dim = dim or len(fields) - 1
@@ -157,5 +157,5 @@ def _opened(path: Path) -> Iterator[TextIO]:
             largest = max(members, key=lambda member: member.file_size)
             with archive.open(largest) as member:
                 yield io.TextIOWrapper(member, encoding="utf-8", errors="replace", newline="\n")
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise InputError(f"{path} is damaged ({error})", "Fetch it again.") from error
+    except ZIP_ERRORS as error:
+        raise InputError(f"{path} cannot be read ({error})", "Fetch it again.") from error

@@ -327,21 +327,3 @@ def softmax_by_graph(logits: jax.Array, graphs: Graphs) -> jax.Array:
     size = graphs.num_graphs + 1
     weights: Any = jraph.segment_softmax(alive, graphs.graphs, size, True)
     return jnp.where(graphs.alive, weights, 0.0)
-
-
-def to_graphs_tuple(graphs: Graphs) -> jraph.GraphsTuple:
-    """The same graphs in jraph's form, for its models: an edge either way, fillers as a graph."""
-    nodes = jnp.arange(len(graphs.parents))
-    sizes = jraph.segment_sum(jnp.ones_like(nodes), graphs.graphs, graphs.num_graphs + 1)
-    return jraph.GraphsTuple(
-        nodes={"types": graphs.types, "labels": graphs.labels, "alive": graphs.alive},
-        edges={
-            "labels": jnp.concatenate([graphs.edges, graphs.edges]),
-            "alive": jnp.concatenate([graphs.has_edge, graphs.has_edge]),
-        },
-        senders=jnp.concatenate([graphs.parents, nodes]),
-        receivers=jnp.concatenate([nodes, graphs.parents]),
-        globals=None,
-        n_node=sizes,
-        n_edge=2 * sizes,
-    )

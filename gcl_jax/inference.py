@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from gcl_jax.config import Config
 from gcl_jax.data import Formulas, forest_of
@@ -22,6 +20,7 @@ from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.config import from_dict, lasting
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name
+from retrieval_jax.logs import print_ranked
 from retrieval_jax.params import flatten
 from retrieval_jax.runs import open_run
 from retrieval_jax.search import HeldDocuments, hold, top_k
@@ -283,9 +282,5 @@ def distinct_ids(ids: Sequence[str]) -> list[str]:
 
 def print_answers(query: str, answers: Sequence[FoundFormula]) -> None:
     """Prints a table of found formulas."""
-    table = Table(title=query, title_justify="left")
-    for name in ("rank", "score", "id", "formula"):
-        table.add_column(name, justify="right" if name in ("rank", "score") else "left")
-    for rank, (name, formula, score) in enumerate(answers, 1):
-        table.add_row(str(rank), f"{score:.4f}", name, formula)
-    Console().print(table, markup=False)
+    rows = ((score, name, formula) for name, formula, score in answers)
+    print_ranked(query, ("score", "id", "formula"), rows)

@@ -8,15 +8,13 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from ltr_jax.datasets.apt_lists import fetch_lists
 from ltr_jax.inference import load
 from retrieval_jax.errors import InputError, one_screen_errors
-from retrieval_jax.logs import quiet_libraries
+from retrieval_jax.files import write_array
+from retrieval_jax.logs import print_ranked, quiet_libraries
 from retrieval_jax.text_files import require_file
 
 
@@ -47,7 +45,7 @@ class Encode:
     Attributes:
         run: run folder of a trained model.
         documents: as for `rank`.
-        output: file to write.
+        output: file to write; `.npy` is put behind another name.
     """
 
     run: Path
@@ -123,15 +121,11 @@ def main() -> None:
     ranker = load(command.run)
     texts, categories = read_documents(command.documents)
     if isinstance(command, Encode):
-        np.save(command.output, ranker.encode("document", texts, categories), allow_pickle=False)
+        write_array(command.output, ranker.encode("document", texts, categories))
         return
-    table = Table(title=command.query, title_justify="left")
-    for name in ("rank", "document", "score"):
-        table.add_column(name, justify="left" if name == "document" else "right")
     answers = ranker.rank(command.query, texts, command.categories, categories, command.k)
-    for rank, answer in enumerate(answers, 1):
-        table.add_row(str(rank), texts[answer.position], f"{answer.score:.4f}")
-    Console().print(table)
+    rows = ((texts[answer.position], answer.score) for answer in answers)
+    print_ranked(command.query, ("document", "score"), rows)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ class DataConfig:
         pair: languages of queries and documents.
         folder: where its source files lie; None = the folder of the source's name in the one that
             the environment variable RETRIEVAL_DATA names.
-        max_words: words a text is cut to.
-        max_categories: categories a text is cut to.
+        max_words: words that are read of a text, the first that have a vector.
+        max_categories: categories that are read of it, the first that have a vector.
         word_scale: root mean square that the numbers of each word's vector are scaled to; None =
             as trained: word2vec gives rare words short vectors, `pair_vectors` long ones.
         category_scale: the same of categories.
@@ -175,6 +175,7 @@ class Config:
             scale = getattr(self.data, name)
             if scale is not None and scale <= 0:
                 raise InputError(f"data.{name} is {scale}", "Give more than 0, or None.")
+        _check_counts("data", self.data, ("max_categories",))
         if self.epochs is not None and self.epochs < 1:
             raise InputError(f"epochs is {self.epochs}", "Give 1 or more, or None.")
         if self.data.max_words < self.model.window:

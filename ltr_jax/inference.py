@@ -13,7 +13,7 @@ from ltr_jax.model import DOCUMENT, QUERY, SIDES, Ranker
 from ltr_jax.scoring import Scorer
 from ltr_jax.training import LANGUAGES, PACKAGE, load_run_vectors
 from retrieval_jax.checkpoints import restore_params
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_at_least_1, check_texts
 from retrieval_jax.rankings import Ranking
 from retrieval_jax.runs import open_run
 
@@ -72,7 +72,7 @@ class DocumentRanker:
     ) -> Features:
         if side not in SIDES:
             raise InputError(f"a side {side!r}", f"Sides are {', '.join(SIDES)}.")
-        _check_texts(f"{side} texts", texts)
+        check_texts(f"{side} texts", texts)
         categories = [()] * len(texts) if categories is None else categories
         if len(categories) != len(texts) or any(isinstance(of, str) for of in categories):
             raise InputError(
@@ -119,7 +119,13 @@ class DocumentRanker:
         document_categories: Sequence[Sequence[str]] | None = None,
         k: int | None = None,
     ) -> list[RankedDocument]:
-        """Ranks documents for a query, best first; arguments as `score`, the `k` best if given."""
+        """Ranks documents for a query, best first; arguments as `score`, the `k` best if given.
+
+        Raises:
+            InputError: as `encode`, or k below 1.
+        """
+        if k is not None:
+            check_at_least_1(k=k)
         scores = self.score(query, documents, query_categories, document_categories)
         order = np.argsort(-scores, kind="stable")[:k]
         return [RankedDocument(int(index), float(scores[index])) for index in order]
@@ -163,10 +169,3 @@ def load(path: Path | str) -> DocumentRanker:
         InputError: no such folder, no run of this package in it, or a run without checkpoint.
     """
     return DocumentRanker(path)
-
-
-def _check_texts(name: str, texts: Sequence[str]) -> None:
-    wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
-    if isinstance(texts, str) or not len(texts) or wrong is not None:
-        what = "none" if not len(texts) else repr(texts if wrong is None else texts[wrong])
-        raise InputError(f"{name}: {what[:80]}", "Give a list of one or more strings.")

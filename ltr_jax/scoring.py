@@ -54,11 +54,11 @@ class Scorer:
 
     def _pooled(self, params: Params, side: str, features: Features) -> list[np.ndarray]:
         """Of each kind `[texts, filters]`; zeros for a text that has nothing of it."""
-        return [
-            encode(functools.partial(self._rows, params, side, kind, features[kind]), table)
-            for kind in feature_kinds(self.model.config)
-            for table in [features[kind].table]
-        ]
+        pooled = []
+        for kind in feature_kinds(self.model.config):
+            rows = functools.partial(self._rows, params, side, kind, features[kind])
+            pooled.append(encode(rows, features[kind].table))
+        return pooled
 
     def _halves(self, params: Params, side: str, pooled: Sequence[np.ndarray]) -> np.ndarray:
         halves = self._half({"params": params}, side, [_padded(of_kind) for of_kind in pooled])

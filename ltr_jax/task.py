@@ -53,13 +53,13 @@ class RankingTask:
         self._difficulty = min(difficulty, self._dev.hardest) if self._dev else difficulty
 
     def init(self, rng: jax.Array) -> Params:
-        """Fresh parameters of the model."""
+        """Fresh parameters, as `start` of the model's configuration has them."""
         features = self.data.features[DOCUMENT]
         dims = {kind: table.vectors.shape[1] for kind, table in features.items()}
         return init_params(self.model, rng, dims)
 
     def warm_start(self) -> Params:
-        """Nothing: all starts at random."""
+        """Nothing: all starts as `init` has it."""
         return {}
 
     def batches(self, batch_size: int, seed: int) -> grain.DatasetIterator:

@@ -17,7 +17,7 @@ from retrieval_jax.bert import Pooling
 from retrieval_jax.bert_sharding import bert_rules
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.distributed import on_main
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_texts
 from retrieval_jax.fingerprints import content_fingerprint
 from retrieval_jax.masking import make_masking
 from retrieval_jax.optimizers import OptimizerConfig
@@ -84,7 +84,8 @@ def adapt(
         InputError: no text, a text of only white space, a `max_length` that the encoder does not
             hold, and what `load_encoder`, `make_masking`, `create_run` and `train` refuse.
     """
-    check_texts(texts)
+    check_texts("texts", texts)
+    refuse_blank(texts)
     encoder = load_encoder(config.model, mlm_head=True)
     check_length(config.max_length, encoder)
     known, dev = hold_out(texts, config.dev_share)
@@ -147,10 +148,8 @@ def with_mlm_head(encoder: PretrainedBert) -> PretrainedBert:
     return PretrainedBert(encoder.folder, encoder.config, params, encoder.tokenizer)
 
 
-def check_texts(texts: Sequence[str]) -> None:
-    """Refuses no texts, and texts of only white space, by an `InputError`."""
-    if not texts:
-        raise InputError("there are no texts", "Give one or more.")
+def refuse_blank(texts: Sequence[str]) -> None:
+    """Refuses texts of only white space, by an `InputError`."""
     blank = next((i for i, text in enumerate(texts) if not text.strip()), None)
     if blank is not None:
         raise InputError(f"text {blank} is only white space", "Leave it out.")

@@ -95,7 +95,8 @@ class FineTuningConfig:
         training: how it is trained.
 
     Raises:
-        InputError: a temperature that is too low, or `chunk_pairs` below 1 or without its loss.
+        InputError: a temperature that is too low, a count below 1, or `chunk_pairs` without its
+            loss.
     """
 
     model: EncoderConfig = EncoderConfig()
@@ -110,9 +111,11 @@ class FineTuningConfig:
     chunk_pairs: int | None = added_later(None)
 
     def __post_init__(self) -> None:
-        """Refuses a temperature that is too low, and chunks without use."""
+        """Refuses values out of range, and chunks without use."""
         if self.temperature <= 0:
             raise InputError(f"temperature is {self.temperature}", "Give a positive number.")
+        if self.extra_limit is not None:
+            check_at_least_1(extra_limit=self.extra_limit)
         if self.chunk_pairs is None:
             return
         check_at_least_1(chunk_pairs=self.chunk_pairs)

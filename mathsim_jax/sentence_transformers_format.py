@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from retrieval_jax.bert import Pooling
 from retrieval_jax.errors import InputError
+from retrieval_jax.files import write_json
 
 MODULES = "modules.json"
 TRANSFORMER = "sentence_bert_config.json"
@@ -127,14 +128,14 @@ def write_modules(folder: Path, modules: SentenceModules, dim: int) -> None:
     ]
     for _, path in kinds:
         (folder / path).mkdir(parents=True, exist_ok=True)
-    _write_json(folder / MODULES, listed)
-    _write_json(
+    write_json(folder / MODULES, listed)
+    write_json(
         folder / TRANSFORMER,
         {"max_seq_length": modules.max_length, "do_lower_case": modules.lower_case},
     )
     flags = {flag: mode == modules.pooling for flag, mode in POOLING_FLAGS.items()}
-    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": dim} | flags)
-    _write_json(
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": dim} | flags)
+    write_json(
         folder / MODEL,
         {
             "prompts": dict(modules.prompts),
@@ -238,7 +239,3 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no JSON: {error}", "Fetch the file again.") from error
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

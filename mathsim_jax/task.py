@@ -19,14 +19,13 @@ from retrieval_jax.losses import (
     contrastive_loss_from_embeddings,
     cosine_regression_loss,
 )
-from retrieval_jax.masking import Masking, mask_pieces, masked_piece_loss
+from retrieval_jax.masking import MASKED, Masking, mask_pieces, masked_piece_loss
 from retrieval_jax.packing import Placement, place, row_width
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import TokenTable, text_batches
 from retrieval_jax.sharding import Rules
 from retrieval_jax.train_step import Metrics
 
-MASKED = "the loss is a mean over masked places, of which each part of a batch has another number"
 IN_BATCH = "the negatives of a pair are the other pairs of its whole batch"
 _DEV_PIECES = 4096  # of a call that evaluates
 

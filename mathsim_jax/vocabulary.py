@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from transformers import AddedToken, PreTrainedTokenizerBase
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_texts
 from retrieval_jax.params import Params
 from retrieval_jax.pretrained import PretrainedBert
 
@@ -61,10 +61,9 @@ def count_pieces(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> Pi
     """Measures how texts break up; means of nothing are 0.
 
     Raises:
-        InputError: no texts.
+        InputError: no texts, or something that is none.
     """
-    if not texts:
-        raise InputError("there are no texts to count pieces of", "Give one or more.")
+    check_texts("texts to count pieces of", texts)
     counts: dict[str, list[int]] = {"formula": [], "command": [], "word": [], "text": []}
     for text in texts:
         inside = formulas(text)

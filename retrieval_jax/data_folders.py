@@ -31,3 +31,24 @@ def data_folder(name: str, given: Path | str | None, option: str, hint: str = ""
             + hint,
         )
     return Path(parent) / name
+
+
+def present_folder(name: str, given: Path | str | None, option: str, content: str) -> Path:
+    """The folder of a source, which must exist.
+
+    Args:
+        name: as in `data_folder`.
+        given: as in `data_folder`.
+        option: as in `data_folder`.
+        content: some of what it holds, for the error.
+
+    Raises:
+        InputError: none is given, or there is none.
+    """
+    folder = data_folder(name, given, option)
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no folder {folder}.",
+            f"Check {option}, or {DATA_VARIABLE}; the folder holds {content} and others.",
+        )
+    return folder

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from retrieval_jax.interruption import InterruptedRunError
@@ -30,6 +30,14 @@ def check_at_least_1(**settings: int) -> None:
     for name, value in settings.items():
         if value < 1:
             raise InputError(f"{name} is {value}", "It must be 1 or more.")
+
+
+def check_texts(name: str, texts: Sequence[str]) -> None:
+    """Raises an `InputError` unless there are texts, one or more, in a list, tuple or array."""
+    wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
+    if isinstance(texts, str) or not len(texts) or wrong is not None:
+        what = "none" if not len(texts) else repr(texts if wrong is None else texts[wrong])
+        raise InputError(f"{name}: {what[:80]}", "Give a list of one or more strings.")
 
 
 def one_screen_errors(main: Callable[P, R]) -> Callable[P, R]:

@@ -1,4 +1,4 @@
-"""Fingerprints: SHA-256 of what something was made from, so that it is told from what else is."""
+"""Fingerprints: hashes of what something was made from, and of names, the same in every process."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,6 +7,11 @@ from pathlib import Path
 import numpy as np
 
 _END = 1 << 16  # bytes read at either end of a file
+
+
+def stable_hash(name: str) -> int:
+    """A number of 128 bits for a name that is the same in every process: its MD5."""
+    return int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest(), 16)
 
 
 def content_fingerprint(parts: Iterable[str | np.ndarray]) -> str:

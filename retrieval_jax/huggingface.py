@@ -18,6 +18,7 @@ import safetensors.numpy
 
 from retrieval_jax.bert import ACTIVATIONS, Bert, BertConfig, init_params, unstack_layers
 from retrieval_jax.errors import InputError
+from retrieval_jax.files import write_json
 from retrieval_jax.params import Params, flatten, unflatten
 
 # Fields of config.json and of BertConfig that mean the same.
@@ -170,7 +171,7 @@ def save_bert(folder: Path, config: BertConfig, params: Params) -> None:
     fields = {its: getattr(config, ours) for its, ours in CONFIG_FIELDS.items()}
     architecture = "BertForMaskedLM" if "mlm_head" in params else "BertModel"
     fields |= {"model_type": "bert", "architectures": [architecture], "dtype": "float32"}
-    (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "config.json", fields)
 
 
 def _parameter_shapes(

@@ -6,12 +6,14 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 from retrieval_jax.errors import InputError
 
@@ -104,7 +106,7 @@ class TrainingProgress:
     """
 
     def __init__(self, steps: int, start: int, enabled: bool = True) -> None:
-        self._console = Console(stderr=True, quiet=not enabled)
+        self._console = Console(stderr=True, quiet=not enabled, markup=False, emoji=False)
         self._steps = steps
         self._bar = Progress(
             TextColumn("training"),
@@ -146,11 +148,34 @@ class TrainingProgress:
 def result_console() -> Console:
     """A console for tables of results: the terminal's, or one wide enough for a file to hold all.
 
-    Without it rich takes 80 columns for a file and cuts numbers off. `COLUMNS` is obeyed.
+    Without it rich takes 80 columns for a file and cuts numbers off. `COLUMNS` is obeyed. What
+    looks like rich's markup or names of emoji is shown as it is: names and paths may hold it.
     """
-    console = Console()
-    wide = console.is_terminal or "COLUMNS" in os.environ
-    return console if wide else Console(width=FILE_COLUMNS)
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = FILE_COLUMNS
+    return console
+
+
+def print_ranked(
+    query: str, columns: Sequence[str], answers: Iterable[Sequence[str | float]]
+) -> None:
+    """Prints a table of what was found for a query; every text as it is.
+
+    Args:
+        query: the table's title.
+        columns: what an answer has, such as "entity" and "score".
+        answers: of each column a text or a number, the best answer first.
+    """
+    # Of a plain string rich takes `[tt0133093]` for markup and leaves it out.
+    table = Table(title=Text(query, style="table.title"), title_justify="left")
+    table.add_column("rank", justify="right")
+    for name in columns:
+        table.add_column(name, justify="right" if name == "score" else "left")
+    for rank, answer in enumerate(answers, 1):
+        cells = (cell if isinstance(cell, str) else f"{cell:.4f}" for cell in answer)
+        table.add_row(str(rank), *map(Text, cells))
+    result_console().print(table)
 
 
 def quiet_libraries() -> None:

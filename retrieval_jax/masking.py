@@ -16,6 +16,9 @@ from transformers import PreTrainedTokenizerBase
 from retrieval_jax.errors import InputError
 from retrieval_jax.losses import contrastive_loss
 
+MASKED = "the loss is a mean over masked places, of which each part of a batch has another number"
+"""What tasks that predict masked places say for `inseparable`."""
+
 # What a chosen piece becomes: [MASK], a random piece, or (the rest) itself.
 MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
 CONTINUATION = "##"  # begins a WordPiece that goes on with a word

@@ -5,6 +5,8 @@ import csv
 import json
 import logging
 import lzma
+import math
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +20,17 @@ _CHUNK = 1 << 16
 _MAX_LINE = 1 << 26
 _GZIP_MEMBER = b"\x1f\x8b\x08"
 _log = logging.getLogger(__name__)
+
+ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,  # of bzip2, of seeking to where nothing is
+    RuntimeError,  # encrypted, or packed by a method that zipfile has not
+    UnicodeDecodeError,  # of a member's name
+)
+"""What opening a damaged zip, or reading a member of it, raises."""
 
 
 def require_file(path: Path, remedy: str) -> Path:
@@ -201,9 +214,59 @@ def integer(row: Mapping[str, Any], field: str, source: object, number: int) -> 
             return int(value)
     except ValueError:
         pass
-    raise InputError(
-        f"{source}, line {number}: {field} is {value!r}, not a whole number.",
-        "Fetch the file again, or mend the line.",
+    raise _wrong_field(row, field, source, number, "a whole number")
+
+
+def finite(row: Mapping[str, Any], field: str, source: object, number: int) -> float:
+    """A field of a row as a finite number.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = row.get(field)
+    try:
+        if isinstance(value, float | int | str) and not isinstance(value, bool):
+            found = float(value)
+            if math.isfinite(found):
+                return found
+    except (ValueError, OverflowError):  # the latter of a JSON integer of hundreds of digits
+        pass
+    raise _wrong_field(row, field, source, number, "a finite number")
+
+
+def string(row: Mapping[str, Any], field: str, source: object, number: int) -> str:
+    """A field of a row as a text.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = row.get(field)
+    if isinstance(value, str):
+        return value
+    raise _wrong_field(row, field, source, number, "a text")
+
+
+def filled_string(row: Mapping[str, Any], field: str, source: object, number: int) -> str:
+    """A field of a row as a text of more than white space.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = string(row, field, source, number)
+    if value.strip():
+        return value
+    raise _wrong_field(row, field, source, number, "a text of more than white space")
+
+
+def _wrong_field(
+    row: Mapping[str, Any], field: str, source: object, number: int, wanted: str
+) -> InputError:
+    if field in row:
+        what = f"{field} is {row[field]!r}, not {wanted}"
+    else:
+        what = f"no field {field!r} among {', '.join(row)[:200]}"
+    return InputError(
+        f"{source}, line {number}: {what}.", "Fetch the file again, or mend the line."
     )
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from docent_jax.datasets.corpus import stable_hash
 from docent_jax.datasets.film_documents import Review
 from docent_jax.datasets.film_queries import FilmRequest
 from docent_jax.datasets.films import Film, FilmSource
 from docent_jax.datasets.movielens import MovieLens
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import stable_hash
 from retrieval_jax.text_files import checked_rows, integer, read_lines, require_file
 
 MAPPING = "Reviews2Movielens.csv"

@@ -10,11 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from retrieval_jax.errors import InputError
-
-
-def stable_hash(name: str) -> int:
-    """A number for a name that is the same in every process: its MD5."""
-    return int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest(), 16)
+from retrieval_jax.fingerprints import stable_hash
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from docent_jax.datasets.corpus import EntityCorpus, Query, stable_hash
+from docent_jax.datasets.corpus import EntityCorpus, Query
 from docent_jax.datasets.docstrings import CleanDocstring, clean_docstring
 from docent_jax.datasets.public_objects import PublicObject, publicity
+from retrieval_jax.fingerprints import stable_hash
 
 MIN_WORDS = 5
 MIN_QUERY_WORDS = 3

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from docent_jax.datasets.corpus import stable_hash
 from docent_jax.datasets.film_titles import name_remover
 from docent_jax.datasets.review_text import MIN_WORDS, passages, plain_paragraphs
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import stable_hash
 from retrieval_jax.processes import available_cores
 
 MIN_REVIEWS = 5

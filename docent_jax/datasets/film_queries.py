@@ -5,9 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from docent_jax.datasets.corpus import Query, stable_hash
+from docent_jax.datasets.corpus import Query
 from docent_jax.datasets.film_titles import parse_title
 from docent_jax.datasets.review_text import plain_paragraphs
+from retrieval_jax.fingerprints import stable_hash
 
 _WORD = re.compile(r"\w+")
 _YEAR_BEHIND = re.compile(r"\W{0,3}\((?:1[89]|20)\d\d\)")

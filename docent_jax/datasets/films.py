@@ -184,26 +184,3 @@ def _known(
             card["empty tags"] += 1
         else:
             yield entity_ids[film_id], tag, user
-
-
-def film_data(
-    source: FilmSource, keep_names: bool = False, processes: int | None = None
-) -> FilmData:
-    """Processes a source into memory; arguments and errors as `prepared_films`."""
-    with prepared_films(source, keep_names, processes) as films:
-        rows = list(films.sentences())
-        corpus = EntityCorpus(
-            entities=films.entities,
-            sentences=tuple(sentence for _, sentence in rows),
-            sentence_entities=np.array([entity for entity, _ in rows], np.int32),
-            queries=films.queries,
-            aliases=films.aliases,
-            card=films.card,
-        )
-        return FilmData(
-            corpus=corpus,
-            film_ids=tuple(films.documents.film_ids),
-            movielens_ids=films.movielens_ids,
-            tags=films.tags,
-            vocabulary=films.vocabulary,
-        )

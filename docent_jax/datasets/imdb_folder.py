@@ -3,13 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from docent_jax.datasets.film_documents import Review
 from docent_jax.datasets.film_queries import FilmRequest
 from docent_jax.datasets.films import Film, FilmSource
 from retrieval_jax.errors import InputError
-from retrieval_jax.text_files import integer, read_json_lines, read_table, require_file
+from retrieval_jax.text_files import (
+    integer,
+    read_json_lines,
+    read_table,
+    require_file,
+    string,
+)
 
 REVIEWS = "reviews.jsonl.xz"
 _REMEDY = (
@@ -57,7 +62,7 @@ def _films(path: Path, counts: Counter[str]) -> dict[str, Film]:
 
 def _reviews(path: Path, counts: Counter[str]) -> Iterator[Review]:
     for number, row in read_json_lines(path, counts):
-        text = _text(row, "text", path, number)
+        text = string(row, "text", path, number)
         yield Review(imdb_key(integer(row, "imdb_id", path, number)), text)
 
 
@@ -69,7 +74,7 @@ def _tags(path: Path, counts: Counter[str]) -> Iterator[tuple[str, str, str]]:
 def _requests(path: Path, counts: Counter[str]) -> list[FilmRequest]:
     requests: dict[str, FilmRequest] = {}
     for number, row in read_json_lines(path, counts):
-        query_id, source = (_text(row, field, path, number) for field in ("id", "source"))
+        query_id, source = (string(row, field, path, number) for field in ("id", "source"))
         query_id = query_id if query_id.startswith(f"{source}-") else f"{source}-{query_id}"
         if query_id in requests:
             raise InputError(
@@ -83,16 +88,6 @@ def _requests(path: Path, counts: Counter[str]) -> list[FilmRequest]:
                 "Fetch the file again, or mend the line.",
             )
         # Title and text are paragraphs of their own.
-        text = "\n\n".join(_text(row, field, path, number) for field in ("title", "text"))
+        text = "\n\n".join(string(row, field, path, number) for field in ("title", "text"))
         requests[query_id] = FilmRequest(query_id, text, tuple(map(imdb_key, relevant)))
     return list(requests.values())
-
-
-def _text(row: dict[str, Any], field: str, path: Path, number: int) -> str:
-    value = row.get(field)
-    if not isinstance(value, str):
-        raise InputError(
-            f"{path}, line {number}: {field} is {value!r}, not a text.",
-            "Fetch the file again, or mend the line.",
-        )
-    return value

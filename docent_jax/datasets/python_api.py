@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 import tensorflow_datasets as tfds
 
 from docent_jax.datasets.builders import CorpusBuilder, query_and_alias_rows
-from docent_jax.datasets.corpus import EntityCorpus, stable_hash
+from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.documents import entity_corpus
 from docent_jax.datasets.public_objects import PublicObject, collect
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import stable_hash
 
 DEFAULT_PACKAGES = ("jax", "numpy", "scipy")
 MAX_NAME = 200  # The name is a folder, and file systems end at 255 bytes.

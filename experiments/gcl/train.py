@@ -68,9 +68,10 @@ class Sources:
         return read_formulas(self._prepared())
 
     def chosen_formulas(self, data: DataConfig) -> Formulas:
-        """Those of them that `gcl_jax.pretrain` would choose.
+        """What to give `gcl_jax.pretrain`, which chooses among them: a sample, or all.
 
-        A sample is kept: choosing looks at all formulas, which takes longer than a short training.
+        A sample is chosen here as it would be there, and kept: choosing looks at all formulas,
+        which takes longer than a short training.
         """
         if data.formulas is None:
             return self.training_formulas()

@@ -70,10 +70,7 @@ def data_folder(folder: Path | None = None) -> Path:
     Raises:
         InputError: neither, or it does not exist.
     """
-    folder = data_folders.data_folder("formulas", folder, "`--folder`")
-    if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}.", f"It must hold {GRAPHS} and others.")
-    return folder
+    return data_folders.present_folder("formulas", folder, "`--folder`", GRAPHS)
 
 
 def read_judged(folder: Path) -> JudgedFormulas:

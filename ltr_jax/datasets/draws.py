@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from retrieval_jax.fingerprints import stable_hash
+
 SPLITS = ("train", "dev", "test")
 
 
 def split_of(name: str) -> str:
     """A query's split by the MD5 of its name: 80 % train, 10 % dev, 10 % test."""
-    percent = int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest(), 16) % 100
+    percent = stable_hash(name) % 100
     return "test" if percent < 10 else "dev" if percent < 20 else "train"
 
 

@@ -1,5 +1,6 @@
 """IPC codes of patents out of MAREC's XML files, and the hierarchy of the codes."""
 
+import contextlib
 import gzip
 import logging
 import re
@@ -8,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from xml.parsers import expat
+
+from retrieval_jax.text_files import ZIP_ERRORS
 
 _log = logging.getLogger(__name__)
 # A symbol such as `A01B  1/02   20060101AFI...`, with or without blanks; `:` in old indexing codes.
@@ -76,7 +79,7 @@ def read_ipc_codes(
 
 def _documents(folder: Path, counts: Counter[str]) -> Iterator[tuple[str, bytes]]:
     for path in sorted(folder.rglob("*")):
-        try:
+        with _left_out(path, counts):
             if path.suffix == ".xml":
                 yield str(path), path.read_bytes()
             elif path.name.endswith(".xml.gz"):
@@ -85,10 +88,18 @@ def _documents(folder: Path, counts: Counter[str]) -> Iterator[tuple[str, bytes]
                 with zipfile.ZipFile(path) as archive:
                     for name in sorted(archive.namelist()):
                         if name.endswith(".xml"):
-                            yield f"{path}:{name}", archive.read(name)
-        except (OSError, EOFError, zipfile.BadZipFile) as error:
-            counts["patent files that cannot be read, left out"] += 1
-            _log.warning("%s is left out: %s", path, error)
+                            with _left_out(f"{path}:{name}", counts):
+                                yield f"{path}:{name}", archive.read(name)
+
+
+@contextlib.contextmanager
+def _left_out(name: Path | str, counts: Counter[str]) -> Iterator[None]:
+    """Logs and counts what cannot be read; the others are read on."""
+    try:
+        yield
+    except ZIP_ERRORS as error:  # those of gzip are among them
+        counts["patent files that cannot be read, left out"] += 1
+        _log.warning("%s is left out: %s", name, error)
 
 
 def _parse(content: bytes) -> tuple[str, list[str]]:

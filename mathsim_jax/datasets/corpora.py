@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mathsim_jax.datasets.texts import clean_text
 from retrieval_jax.errors import InputError
-from retrieval_jax.text_files import read_json_lines, read_lines, require_file
+from retrieval_jax.text_files import read_json_lines, read_lines, require_file, string
 
 
 def read_texts(path: Path, field: str = "text") -> tuple[list[str], dict[str, int]]:
@@ -32,12 +32,7 @@ def read_texts(path: Path, field: str = "text") -> tuple[list[str], dict[str, in
             yield from (line for _, line in read_lines(path, card))
             return
         for number, row in read_json_lines(path, card):
-            if not isinstance(row.get(field), str):
-                raise InputError(
-                    f"{path}, line {number}: {field} is {row.get(field)!r}, no text",
-                    f"Give the field of its texts; this line has {', '.join(row)[:200]}.",
-                )
-            yield row[field]
+            yield string(row, field, path, number)
 
     for line in lines():
         text = clean_text(line)

@@ -18,7 +18,7 @@ from mathsim_jax.datasets.pairs import Pairs, with_negatives
 from mathsim_jax.datasets.texts import clean_text, is_german, is_printed_column
 from retrieval_jax import data_folders
 from retrieval_jax.errors import InputError
-from retrieval_jax.text_files import read_json_lines, require_file
+from retrieval_jax.text_files import filled_string, read_json_lines, require_file
 
 Split = Literal["train", "dev", "test"]
 Extra = Literal["afp", "msc", "ams"]
@@ -35,10 +35,7 @@ def data_folder(folder: Path | str | None = None) -> Path:
     Raises:
         InputError: neither, or no folder there.
     """
-    folder = data_folders.data_folder("math_text", folder, "`--folder`")
-    if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}.", "Check the path.")
-    return folder
+    return data_folders.present_folder("math_text", folder, "`--folder`", "files of zbMATH")
 
 
 def read_abstract_pairs(folder: Path, split: Split) -> Pairs:
@@ -54,7 +51,9 @@ def read_abstract_pairs(folder: Path, split: Split) -> Pairs:
     card: Counter[str] = Counter()
     labels: dict[tuple[str, str, str], set[int]] = {}
     for number, row in read_json_lines(path, card):
-        seed, anchor, rec = (_text(row, name, path, number) for name in ("seed", "anchor", "rec"))
+        seed, anchor, rec = (
+            filled_string(row, name, path, number) for name in ("seed", "anchor", "rec")
+        )
         label = read_label(row.get("label"), path, number)
         card["texts cut short where they were printed"] += is_printed_column(anchor)
         card["texts cut short where they were printed"] += is_printed_column(rec)
@@ -104,7 +103,7 @@ def read_msc_codes(folder: Path) -> list[MscCode]:
     codes = []
     for number, row in read_json_lines(path, Counter()):
         code, parent, title = (
-            _text(row, name, path, number) for name in ("code", "parent", "long_title")
+            filled_string(row, name, path, number) for name in ("code", "parent", "long_title")
         )
         codes.append(MscCode(code, parent, clean_text(_SEE_ALSO.sub("", title)) or title))
     return codes
@@ -119,8 +118,8 @@ def read_afp(folder: Path) -> list[dict[str, Any]]:
     path = _file(folder, "afp2020_titles")
     return [
         {
-            "title": clean_text(_text(row, "title", path, number)),
-            "abstract": clean_text(_text(row, "abstract", path, number)),
+            "title": clean_text(filled_string(row, "title", path, number)),
+            "abstract": clean_text(filled_string(row, "abstract", path, number)),
             "topics": _strings(row, "topic", path, number),
         }
         for number, row in read_json_lines(path, Counter())
@@ -138,7 +137,7 @@ def read_statements(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
     path = _file(folder, "formal_conjectures_ams")
     statements: dict[str, tuple[str, ...]] = {}
     for number, row in read_json_lines(path, Counter()):
-        words = clean_text(_text(row, "text", path, number).split(_CODE)[0])
+        words = clean_text(filled_string(row, "text", path, number).split(_CODE)[0])
         if len(words) >= MIN_STATEMENT:
             statements.setdefault(words, tuple(_strings(row, "ams", path, number)))
     return list(statements.items())
@@ -162,8 +161,8 @@ def read_open_records(folder: Path) -> tuple[list[dict[str, Any]], dict[str, int
         card["records without text"] += not text.strip()
         records.append(
             {
-                "de": _text(row, "de", path, number),
-                "title": clean_text(_text(row, "title", path, number)),
+                "de": filled_string(row, "de", path, number),
+                "title": clean_text(filled_string(row, "title", path, number)),
                 "msc": _strings(row, "msc", path, number),
                 "text": "" if UNAVAILABLE in text else clean_text(text),
             }
@@ -254,18 +253,6 @@ def _file(folder: Path, name: str) -> Path:
     packed = folder / f"{name}.jsonl.xz"
     remedy = "It is part of the folder math_text; check --folder."
     return path if path.is_file() else require_file(packed, remedy)
-
-
-def _text(row: Mapping[str, Any], field: str, path: Path, number: int) -> str:
-    value = row.get(field)
-    if not isinstance(value, str) or not value.strip():
-        what = "is only white space" if isinstance(value, str) else f"is {value!r}, no text"
-        raise InputError(
-            f"{path}, line {number}: {field} {what}" if field in row else
-            f"{path}, line {number}: no field {field!r}",
-            "Mend the line, or leave it out.",
-        )  # fmt: skip
-    return value
 
 
 def _strings(row: Mapping[str, Any], field: str, path: Path, number: int) -> list[str]:

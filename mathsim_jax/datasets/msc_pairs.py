@@ -18,8 +18,15 @@ import numpy as np
 from mathsim_jax.datasets.math_text import read_label
 from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.datasets.texts import clean_text
-from retrieval_jax.errors import InputError
-from retrieval_jax.text_files import checked_rows, read_json_lines, read_lines, read_table
+from retrieval_jax.errors import InputError, check_at_least_1
+from retrieval_jax.files import write_json
+from retrieval_jax.text_files import (
+    checked_rows,
+    filled_string,
+    read_json_lines,
+    read_lines,
+    read_table,
+)
 
 SPLIT_SEED = 1  # (P)
 TABLE_COLUMNS = ("id", "title", "msc")
@@ -102,8 +109,11 @@ def make_pairs(titles: dict[str, Title], limit: int | None = None, seed: int = 0
         first title. The card counts what was left out.
 
     Raises:
-        InputError: no two titles are alike, or there are not enough pairs that are not.
+        InputError: no two titles are alike, there are not enough pairs that are not, or a limit
+            below 1.
     """
+    if limit is not None:
+        check_at_least_1(limit=limit)
     rng = np.random.default_rng(seed)
     works = list(titles.values())
     card: Counter[str] = Counter()
@@ -212,7 +222,7 @@ def write_pairs(folder: Path, splits: dict[str, Pairs]) -> None:
         },
         "fingerprints": {name: pairs.fingerprint for name, pairs in splits.items()},
     }
-    (folder / "card.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "card.json", card)
 
 
 def read_pairs(path: Path) -> Pairs:
@@ -221,17 +231,10 @@ def read_pairs(path: Path) -> Pairs:
     Raises:
         InputError: no file, no row, an absent column, a label other than 0 and 1, a blank text.
     """
-    columns = ("first", "second", "label")
     first, second, labels, groups = [], [], [], []
-    for number, row in _rows(path, columns, Counter()):
-        for name in columns[:2]:
-            if not isinstance(row[name], str) or not row[name].strip():
-                raise InputError(
-                    f"{path}, line {number}: {name} is {row[name]!r}, no text",
-                    "Mend the line, or leave it out.",
-                )
-        first.append(clean_text(row["first"]))
-        second.append(clean_text(row["second"]))
+    for number, row in _rows(path, ("first", "second", "label"), Counter()):
+        first.append(clean_text(filled_string(row, "first", path, number)))
+        second.append(clean_text(filled_string(row, "second", path, number)))
         labels.append(read_label(row["label"], path, number))
         groups.append(str(row.get("group") or row["first"]))
     if not first:
@@ -245,7 +248,7 @@ def _positives(
     """Pairs of works that are alike and differ in their titles, by bucket of the codes shared."""
     buckets: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for index, work in enumerate(works):
-        for code in work.secondary:
+        for code in sorted(work.secondary):  # a set's own order is another in each process
             buckets[work.primary, code].append(index)
     members = [bucket for bucket in buckets.values() if len(bucket) > 1]
     sizes = np.array([math.comb(len(bucket), 2) for bucket in members], np.int64)
@@ -256,6 +259,7 @@ def _positives(
     if limit is not None:
         numbers = rng.permutation(total).tolist() if total < 4 * limit else _distinct(total, rng)
     found: dict[tuple[int, int], None] = {}
+    of_one_title: set[tuple[int, int]] = set()
     for number in numbers:
         if limit is not None and len(found) >= limit:
             break
@@ -263,9 +267,10 @@ def _positives(
         i, j = _unrank(number - int(ends[place] - sizes[place]))
         pair = members[place][j], members[place][i]
         if works[pair[0]].title == works[pair[1]].title:
-            card["pairs of one title"] += pair not in found
+            of_one_title.add(pair)
         else:
             found[pair] = None
+    card["pairs of one title"] = len(of_one_title)
     return list(found)
 
 

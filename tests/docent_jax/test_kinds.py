@@ -11,6 +11,7 @@ from docent_jax.__main__ import main
 from docent_jax.config import DataConfig, ModelConfig
 from docent_jax.data import tokenize_after_entities, tokenize_corpus
 from docent_jax.evaluation import zero_shot_measures
+from docent_jax.inference import RankedEntity, print_answers
 from docent_jax.pretraining import encode_frozen, load_encoder, pretrain, start_params
 from docent_jax.word_vectors import write_word2vec
 from retrieval_jax.errors import InputError
@@ -192,6 +193,13 @@ def test_entities_that_cannot_be_added_are_refused(runs, texts):
         docent_jax.load(runs("dual")[0].path).add_entities(texts)
 
 
+def test_printed_answers_take_no_name_for_markup(capsys):
+    print_answers(["[a] film"], [[RankedEntity("The Matrix (1999) [tt0133093] [/b]", 0.5)]])
+    title, *_, row, _ = capsys.readouterr().out.splitlines()
+    assert title.strip() == "[a] film"
+    assert row == "│    1 │ The Matrix (1999) [tt0133093] [/b] │ 0.5000 │"
+
+
 def test_vectors_in_word2vec_format(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     path = tmp_path / "vectors.txt"
@@ -215,6 +223,19 @@ def test_the_command_line_writes_both_formats(runs, tmp_path, monkeypatch):
     lines = (tmp_path / "vectors.word2vec").read_text().splitlines()
     assert lines[0] == "8 16"
     np.testing.assert_array_equal(np.array(lines[1].split(" ")[1:], np.float32), vectors[0])
+
+
+def test_names_stand_beside_the_vectors_of_the_same_name(runs, tmp_path, monkeypatch):
+    for name, kind in {"v1.5": "dual", "v1.6": "hybrid"}.items():
+        words = ["entities", "--run", str(runs(kind)[0].path), "--output", str(tmp_path / name)]
+        monkeypatch.setattr(sys, "argv", ["docent_jax", *words])
+        main()
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert found == ["v1.5.npy", "v1.5.txt", "v1.6.npy", "v1.6.txt"]
+    for name, kind in {"v1.5": "dual", "v1.6": "hybrid"}.items():
+        ranker = docent_jax.load(runs(kind)[0].path)
+        assert (tmp_path / f"{name}.txt").read_text().splitlines() == list(ranker.entities)
+        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), ranker.entity_vectors)
 
 
 def test_the_command_line_writes_entities_to_a_store(runs, tmp_path, monkeypatch, capsys):

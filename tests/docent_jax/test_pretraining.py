@@ -78,9 +78,10 @@ def test_one_text_and_many_texts_are_encoded_alike(trained):
     texts = [f"{filler} {topic}" for topic in TOPICS for filler in FILLERS]
     together = ranker.encode(texts)
     np.testing.assert_allclose(together[33], ranker.encode([texts[33]])[0], atol=1e-5)
+    np.testing.assert_array_equal(ranker.encode(np.array(texts)), together)
 
 
-@pytest.mark.parametrize("texts", [[], "a string", [None], ["a", 3]])
+@pytest.mark.parametrize("texts", [[], "a string", [None], ["a", 3], np.array([1.0])])
 def test_what_is_no_list_of_texts_is_refused(trained, texts):
     with pytest.raises(InputError, match="texts to encode"):
         docent_jax.load(trained[0].path).encode(texts)

@@ -108,6 +108,8 @@ def test_glove_words_with_spaces_and_repeated_words(tmp_path):
     read = read_word_vectors(tmp_path / "glove.txt")
     assert read.words == ("a", ". . .")
     np.testing.assert_array_equal(read.vectors, [[1, 2], [3, 4]])
+    (tmp_path / "glove.txt").write_text("\u00b2 1\nb 2\n", encoding="utf-8")  # no line of sizes
+    assert read_word_vectors(tmp_path / "glove.txt").words == ("\u00b2", "b")
 
 
 def test_the_largest_file_of_a_zip_is_read_and_other_bytes_do_no_harm(tmp_path):
@@ -119,7 +121,12 @@ def test_the_largest_file_of_a_zip_is_read_and_other_bytes_do_no_harm(tmp_path):
     np.testing.assert_array_equal(read.vectors, [[1, 2], [3, 4]])
     whole = (tmp_path / "glove.zip").read_bytes()
     (tmp_path / "glove.zip").write_bytes(whole.replace(b"a 3 4", b"a 3 5"))
-    with pytest.raises(InputError, match=r"glove.zip is damaged"):
+    with pytest.raises(InputError, match=r"glove.zip cannot be read \(Bad CRC"):
+        read_word_vectors(tmp_path / "glove.zip")
+    with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
+        archive.writestr("glove.2d.txt", "a 1 2\n")
+        archive.infolist()[0].compress_type = 9
+    with pytest.raises(InputError, match=r"glove.zip cannot be read \(That compression method"):
         read_word_vectors(tmp_path / "glove.zip")
     with zipfile.ZipFile(tmp_path / "glove.zip", "w"):
         pass

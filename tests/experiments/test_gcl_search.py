@@ -1,7 +1,7 @@
-"""The page of answers shows formulas and nothing else."""
+"""The page of answers shows formulas and nothing else, the table all that stands in them."""
 
 from experiments.gcl.search import page, shown
-from gcl_jax.inference import FoundFormula
+from gcl_jax.inference import FoundFormula, print_answers
 
 
 def test_formulas_are_rendered_without_anything_that_runs() -> None:
@@ -24,3 +24,10 @@ def test_a_page_has_a_row_for_each_answer() -> None:
     assert "<title>x&lt;y</title>" in text
     assert "<td>0.5000<td>" in text
     assert "&lt;1&gt;" in text
+
+
+def test_the_table_takes_no_text_for_markup(capsys) -> None:
+    print_answers(r"\sqrt[n]{x}", [FoundFormula("[tt1]", r"\sqrt[b]{[/b]}", 0.5)])
+    title, *_, row, _ = capsys.readouterr().out.splitlines()
+    assert title.strip() == r"\sqrt[n]{x}"
+    assert row.split() == ["│", "1", "│", "0.5000", "│", "[tt1]", "│", r"\sqrt[b]{[/b]}", "│"]

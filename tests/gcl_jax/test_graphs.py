@@ -25,10 +25,9 @@ from gcl_jax.graphs import (
     pack,
     softmax_by_graph,
     sum_by_graph,
-    to_graphs_tuple,
 )
 from retrieval_jax.errors import InputError
-from tests.gcl_jax.toy_graphs import random_formulas
+from tests.gcl_jax.toy_graphs import random_formulas, to_graphs_tuple
 
 # a + b ^ 2 as a layout tree, and x alone.
 SUM = Tree("slt", ("V!a", "+", "V!b", "N!2"), (-1, 0, 1, 2), ("", "n", "n", "a"))

@@ -14,10 +14,10 @@ from gcl_jax.config import DataConfig, ModelConfig
 from gcl_jax.data import forest_of
 from gcl_jax.encoding import encode_tables, index_formulas, jit_encoder
 from gcl_jax.formulas.trees import Tree
-from gcl_jax.graphs import index_forest, make_graphs, make_vocabulary, pack, to_graphs_tuple
+from gcl_jax.graphs import index_forest, make_graphs, make_vocabulary, pack
 from gcl_jax.model import FEATURES, init_params, make_encoder, unit_vectors
 from retrieval_jax.errors import InputError
-from tests.gcl_jax.toy_graphs import random_formulas
+from tests.gcl_jax.toy_graphs import random_formulas, to_graphs_tuple
 
 FORMULAS = random_formulas(9, 1)
 VOCABULARY = make_vocabulary([FORMULAS.slt, FORMULAS.opt])

@@ -2,11 +2,13 @@
 
 import dataclasses
 import shutil
+import sys
 
 import numpy as np
 import pytest
 
 import ltr_jax
+from ltr_jax.__main__ import main
 from ltr_jax.evaluation import evaluate_levels, to_levels
 from ltr_jax.training import train_ranker
 from retrieval_jax.errors import InputError
@@ -35,6 +37,18 @@ def test_training_learns_the_topics(trained):
     assert len(answers) == 3
     scores = [answer.score for answer in answers]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_the_command_prints_documents_as_they_are(trained, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "documents.txt"
+    path.write_text("dtopic1 [b] dtopic1\ndtopic3 [/b]\n", encoding="utf-8")
+    command = ["rank", "qtopic3 [i]", "--run", str(trained[0].path), "--documents", str(path)]
+    monkeypatch.setattr(sys, "argv", ["ltr_jax", *command])
+    main()
+    title, *_, first, second, _ = capsys.readouterr().out.splitlines()
+    assert title.strip() == "qtopic3 [i]"
+    assert [cell.strip() for cell in first.split("│")[1:3]] == ["1", "dtopic3 [/b]"]
+    assert [cell.strip() for cell in second.split("│")[1:3]] == ["2", "dtopic1 [b] dtopic1"]
 
 
 def test_the_loaded_ranker_has_the_measure_of_its_best_step(trained):
@@ -69,7 +83,13 @@ def test_texts_without_words_or_categories_have_a_score(trained):
     assert np.isfinite(ranker.score("", documents)).all()
 
 
-@pytest.mark.parametrize("documents", [[], "a text", ["a", 3]])
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_number_of_answers_below_1_is_refused(trained, k):
+    with pytest.raises(InputError, match=f"^k is {k}\n"):
+        ltr_jax.load(trained[0].path).rank("qtopic1", ["dtopic1", "dtopic2"], k=k)
+
+
+@pytest.mark.parametrize("documents", [[], "a text", ["a", 3], np.array([1.0])])
 def test_what_is_no_list_of_texts_is_refused(trained, documents):
     with pytest.raises(InputError, match="document texts"):
         ltr_jax.load(trained[0].path).score("qtopic1", documents)

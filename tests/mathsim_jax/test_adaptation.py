@@ -123,7 +123,7 @@ def test_texts_of_files(tmp_path):
     )
     lines = tmp_path / "b.jsonl"
     lines.write_text('{"abstract": "x y"}\n{"title": "z"}\n')
-    with pytest.raises(InputError, match=r"b\.jsonl, line 2: abstract is None"):
+    with pytest.raises(InputError, match=r"b\.jsonl, line 2: no field 'abstract' among title"):
         read_texts(lines, "abstract")
     for text in ("", " \n\t\n"):
         plain.write_text(text)
@@ -143,8 +143,10 @@ def test_what_is_held_out_depends_on_the_text_alone():
 
 def test_bad_texts_and_settings_are_refused(encoder_folder, tmp_path):
     config = adaptation_config(encoder_folder)
-    with pytest.raises(InputError, match="no texts"):
-        adapt(config, [], tmp_path / "a")
+    with pytest.raises(InputError, match=r"^texts: none"):
+        adapt(config, np.array([], str), tmp_path / "a")
+    with pytest.raises(InputError, match=r"^texts: 'a text'"):
+        adapt(config, "a text", tmp_path / "a")
     with pytest.raises(InputError, match="text 1 is only white space"):
         adapt(config, ["a", " \n"], tmp_path / "a")
     for wrong in ({"mask_rate": 0.0}, {"dev_share": 1.0}, {"new_commands": -1}, {"head_steps": -1}):
@@ -152,3 +154,5 @@ def test_bad_texts_and_settings_are_refused(encoder_folder, tmp_path):
             AdaptationConfig(**wrong)
     with pytest.raises(InputError, match="temperature"):
         FineTuningConfig(temperature=0.0)
+    with pytest.raises(InputError, match="extra_limit is -1"):
+        FineTuningConfig(extra_limit=-1)

@@ -34,7 +34,7 @@ def test_pieces_are_counted_by_hand(encoder):
     assert pieces.whole_commands == 0
     assert pieces.pieces_per_word == 1.5  # a ##b, math
     assert pieces.pieces_per_text == (2 + 8 + 1) / 2
-    with pytest.raises(InputError, match="no texts"):
+    with pytest.raises(InputError, match="texts to count pieces of: none"):
         count_pieces([], encoder.tokenizer)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval_jax.data_folders import DATA_VARIABLE, data_folder
+from retrieval_jax.data_folders import DATA_VARIABLE, data_folder, present_folder
 from retrieval_jax.errors import InputError
 
 
@@ -22,3 +22,16 @@ def test_no_folder_is_an_error_that_names_both_ways(monkeypatch):
         "Give it as --folder, or in RETRIEVAL_DATA the folder that holds a folder films."
         " Or download it."
     )
+
+
+def test_a_folder_that_must_be_there(tmp_path, monkeypatch):
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    with pytest.raises(InputError) as error:
+        present_folder("films", None, "--folder", "movies.tsv")
+    assert error.value.problem == f"There is no folder {tmp_path / 'films'}."
+    assert error.value.remedy == (
+        "Check --folder, or RETRIEVAL_DATA; the folder holds movies.tsv and others."
+    )
+    (tmp_path / "films").mkdir()
+    assert present_folder("films", None, "--folder", "movies.tsv") == tmp_path / "films"
+    assert present_folder("films", str(tmp_path), "--folder", "movies.tsv") == tmp_path

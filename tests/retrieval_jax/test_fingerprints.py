@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from retrieval_jax.fingerprints import content_fingerprint, files_fingerprint
+from retrieval_jax.fingerprints import content_fingerprint, files_fingerprint, stable_hash
 
 
 def test_content_counts_with_its_borders_types_and_shapes():
@@ -20,6 +20,11 @@ def test_content_counts_with_its_borders_types_and_shapes():
 def test_one_text_is_its_length_and_its_bytes():
     expected = hashlib.sha256(b"\x02" + bytes(7) + "é".encode()).hexdigest()
     assert content_fingerprint(["é"]) == expected
+
+
+def test_the_hash_of_a_name_is_its_md5():
+    assert stable_hash("abc") == 0x900150983CD24FB0D6963F7D28E17F72
+    assert stable_hash("é") == int(hashlib.md5("é".encode()).hexdigest(), 16)
 
 
 def test_files_are_told_apart_by_name_size_and_both_ends(tmp_path):

@@ -3,11 +3,13 @@
 import json
 
 import pytest
+from rich.table import Table
 
 from retrieval_jax.logs import (
     FILE_COLUMNS,
     MetricWriter,
     TrainingProgress,
+    print_ranked,
     read_metrics,
     result_console,
 )
@@ -51,6 +53,12 @@ def test_progress_without_a_terminal_is_a_line_a_log(capsys):
     assert "dev  RR 0.5000" in err
 
 
+def test_progress_shows_names_as_they_are(capsys):
+    with TrainingProgress(10, 0) as progress:
+        progress.show(5, {"[b]RR[/i]": 0.5})
+    assert "dev  [b]RR[/i] 0.5000" in capsys.readouterr().err
+
+
 def test_silent_progress_prints_nothing(capsys):
     with TrainingProgress(10, 0, enabled=False) as progress:
         progress.update(5, {"loss": 1.25, "examples_per_second": 40.0})
@@ -63,3 +71,31 @@ def test_a_table_for_a_file_is_wide_unless_columns_says_otherwise(columns, monke
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)
     assert result_console().width == int(columns or FILE_COLUMNS)
+
+
+def test_a_table_and_lines_of_results_show_text_as_it_is(capsys):
+    table = Table("[red]name", title="[a] and [/b] :smile:")
+    table.add_row("runs/[tt1] [/i] :smile:")
+    result_console().print(table)
+    result_console().print("[c] [/d] :smile:")
+    out = capsys.readouterr().out
+    shown = "[red]name", "[a] and [/b] :smile:", "runs/[tt1] [/i] :smile:", "[c] [/d] :smile:"
+    assert [text in out for text in shown] == [True] * 4
+
+
+def test_a_ranked_table_shows_text_as_it_is(capsys):
+    answers = [("The Matrix (1999) [tt0133093]", 0.98766), ("[/b] :smile:", -1.0)]
+    print_ranked(r"\sqrt[n]{x} [/i]", ("entity", "score"), answers)
+    title, _, names, _, *rows, _ = capsys.readouterr().out.splitlines()
+    assert title.strip() == r"\sqrt[n]{x} [/i]"
+    assert [[cell.strip() for cell in row[1:-1].split(row[0])] for row in (names, *rows)] == [
+        ["rank", "entity", "score"],
+        ["1", "The Matrix (1999) [tt0133093]", "0.9877"],
+        ["2", "[/b] :smile:", "-1.0000"],
+    ]
+
+
+def test_a_query_without_answers_has_a_table_of_none(capsys):
+    print_ranked("x", ("score", "id"), [])
+    out = capsys.readouterr().out
+    assert "rank" in out and "id" in out and "│" not in out

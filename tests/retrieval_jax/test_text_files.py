@@ -12,11 +12,15 @@ import pytest
 from retrieval_jax.errors import InputError
 from retrieval_jax.text_files import (
     count_lines,
+    filled_string,
+    finite,
+    integer,
     read_json_lines,
     read_lines,
     read_table,
     require_file,
     split_lines,
+    string,
 )
 
 # Hard to compress, so that the file is larger than what is read at a time.
@@ -162,3 +166,56 @@ def test_blank_lines_of_a_table_are_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("a\tb\n1\t2\n\n3\t4\n\n")
     rows = list(read_table(tmp_path / "a.tsv", ("a", "b"), Counter()))
     assert rows == [(2, {"a": "1", "b": "2"}), (4, {"a": "3", "b": "4"})]
+
+
+ROW = {"n": 7, "digits": " 8 ", "share": "2.5", "text": "a b", "blank": " \n"}
+WRONG = {
+    "true": True,
+    "none": None,
+    "nan": "nan",
+    "inf": float("inf"),
+    "large": 10**400,
+    "long": "1" * 5000,
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "field", "value"),
+    [
+        (integer, "n", 7),
+        (integer, "digits", 8),
+        (finite, "n", 7.0),
+        (finite, "share", 2.5),
+        (string, "text", "a b"),
+        (string, "blank", " \n"),
+        (filled_string, "text", "a b"),
+    ],
+)
+def test_fields_are_read(read, field: str, value) -> None:
+    found = read(ROW, field, "file", 3)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("read", "field", "problem"),
+    [
+        (integer, "share", "share is '2.5', not a whole number"),
+        (integer, "true", "true is True, not a whole number"),
+        (integer, "long", "long is '1+', not a whole number"),
+        (integer, "absent", "no field 'absent' among n, digits, .*, long"),
+        (finite, "text", "text is 'a b', not a finite number"),
+        (finite, "true", "true is True, not a finite number"),
+        (finite, "nan", "nan is 'nan', not a finite number"),
+        (finite, "inf", "inf is inf, not a finite number"),
+        (finite, "large", "large is 1000+, not a finite number"),
+        (string, "n", "n is 7, not a text"),
+        (string, "none", "none is None, not a text"),
+        (string, "absent", "no field 'absent' among n, digits, .*, long"),
+        (filled_string, "none", "none is None, not a text"),
+        (filled_string, "blank", r"blank is ' \\n', not a text of more than white space"),
+    ],
+)
+def test_fields_that_cannot_be_read_are_named(read, field: str, problem: str) -> None:
+    with pytest.raises(InputError, match=rf"^file, line 3: {problem}\."):
+        read(ROW | WRONG, field, "file", 3)

@@ -1,4 +1,4 @@
-"""Small files in the formats of the publishers, made for the tests."""
+"""Small files in the formats of the publishers, made for the tests, and films in memory."""
 
 import gzip
 import io
@@ -8,6 +8,11 @@ import tarfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+
+from docent_jax.datasets.corpus import EntityCorpus
+from docent_jax.datasets.films import FilmData, FilmSource, prepared_films
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
@@ -104,3 +109,26 @@ B3,B3,,,Some Show,
 B4,B4,tt9,99,Ghost,
 B5,B5,tt0047478,20.0,Seven Samurai,
 """
+
+
+def film_data(
+    source: FilmSource, keep_names: bool = False, processes: int | None = None
+) -> FilmData:
+    """Processes a source into memory; arguments and errors as `prepared_films`."""
+    with prepared_films(source, keep_names, processes) as films:
+        rows = list(films.sentences())
+        corpus = EntityCorpus(
+            entities=films.entities,
+            sentences=tuple(sentence for _, sentence in rows),
+            sentence_entities=np.array([entity for entity, _ in rows], np.int32),
+            queries=films.queries,
+            aliases=films.aliases,
+            card=films.card,
+        )
+        return FilmData(
+            corpus=corpus,
+            film_ids=tuple(films.documents.film_ids),
+            movielens_ids=films.movielens_ids,
+            tags=films.tags,
+            vocabulary=films.vocabulary,
+        )

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docent_jax.datasets.corpus import EntityCorpus, Query, stable_hash
+from docent_jax.datasets.corpus import EntityCorpus, Query
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import stable_hash
 
 
 def corpus(sizes: tuple[int, ...] = (3, 1, 2), **changes: Any) -> EntityCorpus:

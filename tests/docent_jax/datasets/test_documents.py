@@ -2,10 +2,10 @@
 
 import pytest
 
-from docent_jax.datasets.corpus import stable_hash
 from docent_jax.datasets.documents import MAX_ENTITIES_PER_SENTENCE, entity_corpus
 from docent_jax.datasets.public_objects import PublicObject
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import stable_hash
 
 NUMBERS = ("first", "second", "third", "fourth", "fifth", "sixth")
 

@@ -16,12 +16,12 @@ from docent_jax.datasets.film_builders import (
     load_film_data,
     prepare,
 )
-from docent_jax.datasets.films import film_data
 from docent_jax.datasets.imdb_folder import read_imdb_folder
 from docent_jax.datasets.load import load_documents, load_films
 from retrieval_jax.errors import InputError
 from tests.docent_jax.datasets.film_files import (
     MAPPING_CSV,
+    film_data,
     query,
     reviews_of,
     write_amazon,

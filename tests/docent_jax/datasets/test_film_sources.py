@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -103,10 +104,49 @@ def test_bad_movielens_tables_are_named(tmp_path: Path, changes, problem: str) -
         list(tables.tags())
 
 
+@pytest.mark.parametrize("relevance", ["", "x", "nan", "inf"])
+def test_a_relevance_that_is_no_number_is_named(tmp_path: Path, relevance: str) -> None:
+    scores = f"movieId,tagId,relevance\n10,1,0.75\n10,2,{relevance}\n"
+    tables = MovieLens(write_movielens(tmp_path / "ml.zip", genome__scores=scores))
+    problem = f"ml.zip:genome-scores.csv, line 3: relevance is '{relevance}', not a finite number"
+    with pytest.raises(InputError, match=problem):
+        tables.genome_scores((10,), ("space", "western"))
+
+
 def test_a_file_that_is_no_zip(tmp_path: Path) -> None:
     (tmp_path / "ml.zip").write_bytes(b"PK no")
-    with pytest.raises(InputError, match=r"ml.zip is no zip file(.|\n)*grouplens"):
+    with pytest.raises(InputError, match=r"ml.zip cannot be read as a zip(.|\n)*grouplens"):
         MovieLens(tmp_path / "ml.zip")
+
+
+def damage(path: Path, kind: str) -> None:
+    """Makes the first member of a zip unreadable."""
+    if kind in ("encrypted", "unknown method"):
+        with zipfile.ZipFile(path, "a") as archive:
+            (member, *_) = archive.infolist()
+            if kind == "encrypted":
+                member.flag_bits |= 1
+            else:
+                member.compress_type = 9
+            archive.writestr("note.txt", "writes the directory anew")
+        return
+    content = bytearray(path.read_bytes())
+    if kind == "header":
+        content[0] ^= 0xFF
+    else:
+        with zipfile.ZipFile(path) as archive:
+            start = 30 + len(archive.infolist()[0].filename)
+        content[start : start + 20] = b"\xff" * 20
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", ["encrypted", "unknown method", "header", "deflated text"])
+def test_a_member_that_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
+    with zipfile.ZipFile(tmp_path / "ml.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml-tiny/tags.csv", "userId,movieId,tag\n" + "1,2,a tag\n" * 100)
+    damage(tmp_path / "ml.zip", kind)
+    with pytest.raises(InputError, match=r"ml.zip:tags.csv cannot be read(.|\n)*grouplens"):
+        list(MovieLens(tmp_path / "ml.zip").tags())
 
 
 def test_a_zip_without_a_genome_has_no_vocabulary(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from docent_jax.datasets.corpus import stable_hash
 from docent_jax.datasets.film_documents import Review, film_documents
 from docent_jax.datasets.film_queries import ExampleRemover, FilmRequest
-from docent_jax.datasets.films import Film, FilmData, FilmSource, film_data
+from docent_jax.datasets.films import Film, FilmData, FilmSource
 from retrieval_jax.errors import InputError
-from tests.docent_jax.datasets.film_files import reviews_of
+from retrieval_jax.fingerprints import stable_hash
+from tests.docent_jax.datasets.film_files import film_data, reviews_of
 
 MATRIX, SAMURAI = "tt0133093", "tt0047478"
 FILMS = {

@@ -82,6 +82,37 @@ def test_codes_of_patents(tmp_path, caplog) -> None:
     assert "declares entities" in caplog.text
 
 
+def test_damaged_and_unreadable_files_are_left_out(tmp_path, caplog) -> None:
+    folder = tmp_path / "marec"
+    write_marec(folder)
+    packed = gzip.compress(patent("EP-0000003-A1", "A01B").encode())
+    (folder / "cut.xml.gz").write_bytes(packed[:-20])
+    (folder / "overwritten.xml.gz").write_bytes(packed[:10] + b"\xff" * 50)
+    with zipfile.ZipFile(folder / "members.zip", "w") as archive:
+        for number in range(1, 4):
+            archive.writestr(f"{number}.xml", patent(f"EP-000000{number}-A1", "H04L"))
+        encrypted, unknown, _ = archive.infolist()
+        encrypted.flag_bits |= 1
+        unknown.compress_type = 9
+    with zipfile.ZipFile(folder / "overwritten.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("1.xml", patent("EP-0000003-A1", "A01B"))
+    content = bytearray((folder / "overwritten.zip").read_bytes())
+    start = 30 + len("1.xml")
+    content[start : start + 20] = b"\xff" * 20
+    (folder / "overwritten.zip").write_bytes(content)
+    counts = Counter()
+    codes = read_ipc_codes(folder, {"EP1", "EP2", "EP3"}, counts)
+    assert codes == {
+        "EP1": ("A01B1/02", "A01B9/00", "A01C3/00"),
+        "EP2": ("B60K", "B60L1/00"),
+        "EP3": ("H04L",),
+    }
+    assert counts == {"patent files": 5, "patent files that cannot be read, left out": 8}
+    assert "members.zip:1.xml is left out: File '1.xml' is encrypted" in caplog.text
+    assert "members.zip:2.xml is left out: That compression method" in caplog.text
+    assert "invalid block type" in caplog.text
+
+
 def write_corpus(folder):
     qrels = {
         "train": "JP-2001000007-A\tEP-0000001-A1\t3\nJP-2001000007-A\tEP-0000002-A1\t1\n",

@@ -56,9 +56,9 @@ def test_abstract_pairs_are_cleaned_and_counted(tmp_path):
     ("row", "message"),
     [
         (pair(label="2"), "line 2: the label is '2'"),
-        (pair(rec=" \n"), "line 2: rec is only white space"),
-        (pair(anchor=None), "line 2: anchor is None, no text"),
-        ({"seed": "1", "anchor": "a", "label": "1"}, "line 2: no field 'rec'"),
+        (pair(rec=" \n"), r"line 2: rec is ' \\n', not a text of more"),
+        (pair(anchor=None), "line 2: anchor is None, not a text"),
+        ({"seed": "1", "anchor": "a", "label": "1"}, "line 2: no field 'rec' among seed"),
     ],
 )
 def test_a_row_that_is_wrong_is_named(tmp_path, row, message):

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -74,6 +77,35 @@ def test_all_positives_are_found_and_as_many_negatives():
     assert len({frozenset(p) for p in zip(pairs.first, pairs.second, strict=True)}) == len(pairs)
     assert make_pairs(titles).fingerprint == pairs.fingerprint
     assert make_pairs(titles, seed=1).fingerprint != pairs.fingerprint
+
+
+def test_a_pair_of_one_title_counts_once_whatever_codes_it_shares():
+    codes = frozenset({"16B20", "16C30", "16D40"})
+    titles = {str(i): Title(title, "16A10", codes) for i, title in enumerate("aab")}
+    titles |= {"3": Title("c", "20A05", codes), "4": Title("d", "20A05", frozenset())}
+    pairs = make_pairs(titles)
+    assert pairs.card["pairs of one title"] == 1
+    assert pairs.card["positives"] == 2
+
+
+def test_pairs_are_the_same_in_every_process():
+    program = (
+        "from tests.mathsim_jax.datasets.test_msc_pairs import make_pairs, works;"
+        "print(make_pairs(works(60), 100).fingerprint)"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONHASHSEED": "1"},  # this one's hashes are random
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert other.stdout == f"{make_pairs(works(60), 100).fingerprint}\n"
+
+
+def test_a_limit_below_1_is_refused():
+    with pytest.raises(InputError, match="limit is 0"):
+        make_pairs({}, limit=0)
 
 
 @pytest.mark.parametrize("limit", [3, 40, 10_000])
