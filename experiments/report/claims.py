@@ -39,7 +39,7 @@ class Claim:
     judge: Judge
 
 
-RANKINGS = ("docent_python_api", "docent_imdb_movielens")
+RANKINGS = ("docent_python_api", "docent_imdb_movielens", "docent_imdb_movielens_all")
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(

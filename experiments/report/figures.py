@@ -9,7 +9,6 @@ from experiments.records import mean_and_sd
 from experiments.report.blocks import Figure, Table
 from experiments.report.pattern_verdicts import ltr_gains
 from experiments.report.tables import readable
-from experiments.report.verdicts import short_name
 from retrieval_jax import plots
 from retrieval_jax.logs import read_metrics
 
@@ -77,8 +76,8 @@ def bars(results: Results) -> Figure:
         for name, system in results["systems"].items()
     }
     measures = list(next(iter(rows.values())))
-    title = f"Zero-shot ranking, test: {short_name(results['data'])}"
-    svg = drawn(lambda path: plots.comparison(rows, measures, path, title))
+    title = f"Zero-shot ranking, test: {results['data'].partition(';')[0]}"
+    svg = drawn(lambda path: plots.comparison(rows, measures, path, "Zero-shot ranking, test"))
     numbers = [[name, *(f"{row[m]:.3f}" for m in measures)] for name, row in rows.items()]
     return Figure(svg, title, Table(["system", *measures], numbers, title))
 

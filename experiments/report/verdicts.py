@@ -7,7 +7,6 @@ results allow no test, means decide alone, and the verdict says why there is non
 """
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -85,23 +84,23 @@ def beats(names: Sequence[str], first: str | tuple[str, ...], second: str) -> Ju
 
     def judge(records: Records) -> Verdict:
         found = []
-        for record in (records[name] for name in names if name in records):
-            for row in record["significance"]:
+        known = [name for name in names if name in records]
+        for file in known:
+            for row in records[file]["significance"]:
                 if _is(row["first"], first) and row["second"] == second:
-                    found.append((record["data"], row["first"], row, row["difference"]))
+                    found.append((file, row["first"], row, row["difference"]))
                 elif row["first"] == second and _is(row["second"], first):
-                    found.append((record["data"], row["second"], row, -row["difference"]))
+                    found.append((file, row["second"], row, -row["difference"]))
         if not found:
             tested = first if isinstance(first, str) else " or ".join(first)
             return Verdict("not measured", [f"no test of {tested} against {second} yet"])
         return Verdict(
             outcome_of(gain > 0 and row["p_holm"] < LEVEL for _, _, row, gain in found),
             [
-                f"{short_name(data)}, {name}: {row['measure']} {gain:+.3f}"
-                f" (p = {row['p_holm']:.4f})"
-                for data, name, row, gain in found
+                f"{of_data(file)}, {name}: {row['measure']} {gain:+.3f} (p = {row['p_holm']:.4f})"
+                for file, name, row, gain in found
             ],
-            list(dict.fromkeys(data for data, *_ in found)),
+            list(dict.fromkeys(records[file]["data"] for file, *_ in found)),
             significance_of(
                 [gain for *_, gain in found],
                 [row["p_holm"] < LEVEL for _, _, row, _ in found],
@@ -112,9 +111,9 @@ def beats(names: Sequence[str], first: str | tuple[str, ...], second: str) -> Ju
     return judge
 
 
-def short_name(data: str) -> str:
-    """The first word of a description of data."""
-    return re.split(r"[ ,]", data, maxsplit=1)[0]
+def of_data(file: str) -> str:
+    """The data in the name of a results file, which begins with the paper."""
+    return file.partition("_")[2]
 
 
 def _is(name: str, start: str | tuple[str, ...]) -> bool:

@@ -51,16 +51,17 @@ def test_verdicts_of_rankings_follow_their_tests():
     lucene = next(row for claim, row in rows.items() if "Lucene" in claim)
     assert lucene[2:] == [
         "holds",
-        "films, DocEnt-Dual: RR +0.250 (p = 0.0100)",
+        "imdb_movielens, DocEnt-Dual: RR +0.250 (p = 0.0100)",
         "significant: paired randomisation, Holm",
         "films <i>, 3 queries",
     ]
     hybrid = next(row for claim, row in rows.items() if claim.startswith("Hybrid"))
-    assert hybrid[2:4] == ["holds", "films, DocEnt-Hybrid: RR +0.125 (p = 0.0010)"]
+    assert hybrid[2:4] == ["holds", "imdb_movielens, DocEnt-Hybrid: RR +0.125 (p = 0.0010)"]
     full = next(row for claim, row in rows.items() if "Full is the weakest" in claim)
     assert full[2:4] == [
         "holds partly",
-        "films, DocEnt-Dual: RR +0.250 (p = 0.0100); films, DocEnt-Hybrid: RR -0.125 (p = 0.0100)",
+        "imdb_movielens, DocEnt-Dual: RR +0.250 (p = 0.0100);"
+        " imdb_movielens, DocEnt-Hybrid: RR -0.125 (p = 0.0100)",
     ]
     gains = [row[2] for row in verdicts("ltr", {"ltr_debian_clir": LTR}).values()]
     assert gains == ["holds partly", "does not hold here", "not measured", "not measured"]
@@ -200,7 +201,7 @@ def test_the_readme_may_hold_the_verdicts(tmp_path):
     lines = fill("<!-- verdicts -->\nold\n<!-- end -->\n", tmp_path).splitlines()
     assert len(lines) == len(CLAIMS) + 4 and lines[-1] == "<!-- end -->"
     assert lines[3].startswith("| DocEnt | Zero-shot, DocEnt ranks entities better")
-    verdict = "holds | films, DocEnt-Dual: RR +0.250 (p = 0.0100) | significant: paired"
+    verdict = "holds | imdb_movielens, DocEnt-Dual: RR +0.250 (p = 0.0100) | significant: paired"
     assert f"| {verdict} randomisation, Holm |" in lines[3]
 
 
