@@ -64,8 +64,8 @@ def blocked_contrastive_loss(
     queries, candidates = l2_normalize(queries), l2_normalize(candidates)
     positives = jnp.sum(queries * candidates, axis=1) / temperature  # [n]
     block_size = min(block_size, n)
-    ids = of_queries, of_candidates  # [n, kinds] each
-    negatives: Any = _log_sums(queries, candidates, ids, temperature, block_size, lanes)
+    both_ids = of_queries, of_candidates  # [n, kinds] each
+    negatives: Any = _log_sums(queries, candidates, both_ids, temperature, block_size, lanes)
     both = [jnp.logaddexp(positives, negative) - positives for negative in negatives]
     return (weighted_mean(both[0], weights) + weighted_mean(both[1], weights)) / 2
 
