@@ -9,11 +9,13 @@ import math
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from retrieval_jax.errors import InputError
+
+T = TypeVar("T")
 
 _CHUNK = 1 << 16
 # Bytes: text without an end of line must not fill the memory.
@@ -208,13 +210,7 @@ def integer(row: Mapping[str, Any], field: str, source: object, number: int) -> 
     Raises:
         InputError: it is none.
     """
-    value = row.get(field)
-    try:
-        if isinstance(value, int | str) and not isinstance(value, bool):
-            return int(value)
-    except ValueError:
-        pass
-    raise _wrong_field(row, field, source, number, "a whole number")
+    return _converted(row, field, source, number, int | str, int, "a whole number")
 
 
 def finite(row: Mapping[str, Any], field: str, source: object, number: int) -> float:
@@ -223,15 +219,33 @@ def finite(row: Mapping[str, Any], field: str, source: object, number: int) -> f
     Raises:
         InputError: it is none.
     """
+    return _converted(row, field, source, number, float | int | str, _finite, "a finite number")
+
+
+def _finite(value: float | str) -> float:
+    found = float(value)
+    if not math.isfinite(found):
+        raise ValueError
+    return found
+
+
+def _converted(
+    row: Mapping[str, Any],
+    field: str,
+    source: object,
+    number: int,
+    kinds: Any,
+    convert: Callable[[Any], T],
+    wanted: str,
+) -> T:
+    """A field of one of some types, a bool aside, as `convert` has it."""
     value = row.get(field)
     try:
-        if isinstance(value, float | int | str) and not isinstance(value, bool):
-            found = float(value)
-            if math.isfinite(found):
-                return found
+        if isinstance(value, kinds) and not isinstance(value, bool):
+            return convert(value)
     except (ValueError, OverflowError):  # the latter of a JSON integer of hundreds of digits
         pass
-    raise _wrong_field(row, field, source, number, "a finite number")
+    raise _wrong_field(row, field, source, number, wanted)
 
 
 def string(row: Mapping[str, Any], field: str, source: object, number: int) -> str:
