@@ -1,6 +1,6 @@
 """Tables of results files, by what they hold."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.gcl.names import AUGMENTATION_NAMES
@@ -246,20 +246,14 @@ def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
     ]
     rows = []
     for record in records:
-        if "sides" not in record:
-            continue
-        (_, ours), *peers = record["sides"].items()
-        settings = ", ".join(f"{k} {v}" for k, v in record["settings"].items() if k != "encoder")
-        for name, peer in peers:
-            memory = f"{ours['peak_mib']} / {peer['peak_mib']}" if "peak_mib" in ours else ""
+        for name, ours, peer, cells in _beside_peers(record):
+            settings = (f"{k} {v}" for k, v in record["settings"].items() if k != "encoder")
             rows.append(
                 [
-                    f"{record['benchmark']}: {settings}",
+                    f"{record['benchmark']}: {', '.join(settings)}",
                     name,
                     *(f"{side['items_per_second']:,.0f}" for side in (ours, peer)),
-                    f"{peer['ratio']:.2f}",
-                    str(record["threads"]),
-                    memory,
+                    *cells,
                     f"{max(0.0, record['compile_s']):.1f}",
                 ]
             )
@@ -269,16 +263,22 @@ def benchmark_blocks(records: Sequence[Results]) -> list[Block]:
 
 def speed_table(records: Mapping[str, Results]) -> Table:
     """Benchmarks in few columns: the file and the peer, how many times as fast, memory."""
-    rows = []
-    for file, record in records.items():
-        if "sides" not in record:
-            continue
-        (_, ours), *peers = record["sides"].items()
-        for name, peer in peers:
-            memory = f"{ours['peak_mib']} / {peer['peak_mib']}" if "peak_mib" in ours else ""
-            ratio = f"{peer['ratio']:.2f}"
-            rows.append([f"{file}, {name}", ratio, str(record["threads"]), memory])
+    rows = [
+        [f"{file}, {name}", *cells]
+        for file, record in records.items()
+        for name, _, _, cells in _beside_peers(record)
+    ]
     return Table(["benchmark, peer", "ratio", "cores", "peak MiB, ours / peer"], rows)
+
+
+def _beside_peers(record: Results) -> Iterator[tuple[str, Results, Results, list[str]]]:
+    """Of each peer its name, our side, its side, and cells: ratio, threads, memory of both."""
+    if "sides" not in record:
+        return
+    (_, ours), *peers = record["sides"].items()
+    for name, peer in peers:
+        memory = f"{ours['peak_mib']} / {peer['peak_mib']}" if "peak_mib" in ours else ""
+        yield name, ours, peer, [f"{peer['ratio']:.2f}", str(record["threads"]), memory]
 
 
 def _blocks_without_peer(record: Results) -> list[Block]:
