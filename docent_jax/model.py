@@ -115,10 +115,15 @@ class Dual(nn.Module):
 class Hybrid(Dual):
     """DocEnt-Hybrid (section 2.3): `Dual`, and words predicted from [f(s_masked) ; g(e)].
 
-    f(s) of the entity's loss is read from the masked sentence as well. The paper does not say which
-    it takes; so one pass over the encoder serves both losses, where the clean sentence would take a
-    second.
+    The paper reads words from the masked sentence, and f(s) of the entity's loss, as it is written,
+    from the whole one: two passes over the encoder. One pass over the masked sentence can serve
+    both, for half the time.
+
+    Attributes:
+        one_pass: whether it does.
     """
+
+    one_pass: bool = False
 
     def setup(self) -> None:
         """Declares the parts of `Dual` and the word head, whose transform is `[2 dim, dim]`."""
@@ -130,6 +135,7 @@ class Hybrid(Dual):
         input_ids: jax.Array,
         attention_mask: jax.Array,
         position_ids: jax.Array,
+        masked_ids: jax.Array,
         positions: jax.Array,
         entity_ids: jax.Array,
         deterministic: bool = True,
@@ -137,9 +143,10 @@ class Hybrid(Dual):
         """Gives what both losses need.
 
         Args:
-            input_ids: int32 `[rows, width]`, packed sentences with masked pieces.
+            input_ids: int32 `[rows, width]`, packed sentences; unused in one pass.
             attention_mask: int32 `[rows, width]`.
             position_ids: int32 `[rows, width]`.
+            masked_ids: int32 `[rows, width]`, the same sentences with masked pieces.
             positions: int32 `[rows, places]`, columns of the masked pieces.
             entity_ids: int32 `[texts]`.
             deterministic: no dropout.
@@ -147,13 +154,16 @@ class Hybrid(Dual):
         Returns:
             As `Dual`, and word-piece logits `[rows, places, vocab_size]` float32.
         """
-        hidden = self._hidden(input_ids, attention_mask, position_ids, deterministic)
+        masked = self._hidden(masked_ids, attention_mask, position_ids, deterministic)
         texts = jnp.take_along_axis(attention_mask, positions, axis=1) - 1  # [rows, places]
         # By text first: gathering from a split table costs communication. -1 is padding, whose
         # logits do not count.
-        entities = self.entities(entity_ids)[texts].astype(hidden.dtype)  # [rows, places, dim]
-        context = jnp.concatenate([take_positions(hidden, positions), entities], axis=-1)
+        entities = self.entities(entity_ids)[texts].astype(masked.dtype)  # [rows, places, dim]
+        context = jnp.concatenate([take_positions(masked, positions), entities], axis=-1)
         word_logits = self.word_head(context, self.encoder.embeddings.word.embedding)
+        hidden = masked
+        if not self.one_pass:
+            hidden = self._hidden(input_ids, attention_mask, position_ids, deterministic)
         return *self._pair(hidden, attention_mask, len(entity_ids)), word_logits
 
 
@@ -278,8 +288,8 @@ def make_model(config: ModelConfig, bert: BertConfig, num_entities: int) -> Mode
     """The module that a configuration means."""
     if config.kind == "full":
         return Full(bert, num_entities)
-    module = Hybrid if config.kind == "hybrid" else Dual
-    return module(bert, num_entities, config.pooling, config.temperature, config.learn_temperature)
+    pair = (bert, num_entities, config.pooling, config.temperature, config.learn_temperature)
+    return Hybrid(*pair, config.one_pass) if config.kind == "hybrid" else Dual(*pair)
 
 
 def init_params(model: Model, rng: jax.Array) -> Params:
@@ -290,7 +300,8 @@ def init_params(model: Model, rng: jax.Array) -> Params:
         masked = jnp.zeros(1, bool)
         variables = model.init(rng, pieces, pieces, pieces, pieces, texts, masked)
     elif isinstance(model, Hybrid):
-        variables = model.init(rng, pieces, pieces, pieces, pieces, texts, method=Hybrid.joint)
+        arrays = (pieces, pieces, pieces, pieces, pieces, texts)
+        variables = model.init(rng, *arrays, method=Hybrid.joint)
     else:
         variables = model.init(rng, pieces, pieces, pieces, 1)
     return variables["params"]

@@ -224,9 +224,10 @@ class HybridTask(DualTask):
         masked = self.mask(masking_rng, ids, mask)
         outputs: Any = self.model.apply(
             {"params": params},
-            masked.input_ids,
+            ids,
             mask,
             batch["position_ids"],
+            masked.input_ids,
             masked.positions,
             batch["entity_ids"],
             deterministic=not train,

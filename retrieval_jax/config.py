@@ -18,9 +18,10 @@ C = TypeVar("C")
 ADDED_LATER = "added_later"
 
 
-def added_later(default: Any) -> Any:
-    """A field that earlier configurations lack, of which `default` says what they meant."""
-    return dataclasses.field(default=default, metadata={ADDED_LATER: True})
+def added_later(default: Any, *, earlier: Any = dataclasses.MISSING) -> Any:
+    """A field that earlier configurations lack: they meant `earlier`, or else the default."""
+    meant = default if earlier is dataclasses.MISSING else earlier
+    return dataclasses.field(default=default, metadata={ADDED_LATER: meant})
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def lasting(config: Any) -> dict[str, Any]:
-    """As `to_dict`, without the fields that were `added_later` and have their default.
+    """As `to_dict`, without fields `added_later` that have what earlier ones meant.
 
     A name made of it stays the same when a field is added.
     """
@@ -46,7 +47,7 @@ def lasting(config: Any) -> dict[str, Any]:
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
             kept[field.name] = lasting(value)
-        elif ADDED_LATER not in field.metadata or value != field.default:
+        elif ADDED_LATER not in field.metadata or value != field.metadata[ADDED_LATER]:
             kept[field.name] = to_dict(value)
     return kept
 
@@ -62,7 +63,8 @@ def from_dict(cls: type[C], values: Mapping[str, Any], where: str = "config") ->
     """
     hints = typing.get_type_hints(cls)
     fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
-    values = {f.name: f.default for f in fields if ADDED_LATER in f.metadata} | dict(values)
+    meant = {f.name: f.metadata[ADDED_LATER] for f in fields if ADDED_LATER in f.metadata}
+    values = meant | dict(values)
     names = [f.name for f in fields]
     unknown, absent = sorted(set(values) - set(names)), [n for n in names if n not in values]
     if unknown or absent:

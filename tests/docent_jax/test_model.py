@@ -140,15 +140,29 @@ def test_full_encodes_with_all_entities_masked_packed_as_one_a_row():
     )
 
 
-def test_hybrid_gives_what_dual_gives_of_the_same_rows():
-    model = Hybrid(tiny_config(), 7, "mean", 0.05, True)
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_hybrid_gives_what_dual_gives_of_the_whole_or_the_masked_rows(one_pass):
+    model = Hybrid(tiny_config(), 7, "mean", 0.05, True, one_pass)
     params = init_params(model, jax.random.key(0))
-    rows = one_text_a_row(random_texts(LENGTHS), LENGTHS)
+    whole = one_text_a_row(random_texts(LENGTHS), LENGTHS)
+    masked = whole | {"input_ids": np.where(whole["input_ids"] % 3 == 0, 4, whole["input_ids"])}
     positions, entity_ids = np.ones((5, 2), np.int32), np.array([6, 0, 1, 2, 3])
-    *pair, logits = model.apply(
-        {"params": params}, **rows, positions=positions, entity_ids=entity_ids, method=Hybrid.joint
-    )
-    expected = model.apply({"params": params}, **rows, num_texts=5)
+
+    def joint(rows, masked_ids):
+        return model.apply(
+            {"params": params},
+            **rows,
+            masked_ids=masked_ids,
+            positions=positions,
+            entity_ids=entity_ids,
+            method=Hybrid.joint,
+        )
+
+    *pair, logits = joint(whole, masked["input_ids"])
+    expected = model.apply({"params": params}, **(masked if one_pass else whole), num_texts=5)
     jax.tree.map(np.testing.assert_array_equal, tuple(pair), expected)
+    # Words see the masked rows only.
+    np.testing.assert_array_equal(logits, joint(masked, masked["input_ids"])[3])
+    assert np.abs(logits - joint(whole, whole["input_ids"])[3]).max() > 1e-3
     assert logits.shape == (5, 2, 200)
     assert params["word_head"]["transform"]["kernel"].shape == (32, 16)

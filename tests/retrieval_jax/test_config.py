@@ -73,6 +73,17 @@ def test_a_field_that_was_added_later_may_be_absent():
     assert lasting(Later(limit=4, extent=3)) == lasts | {"extent": 3}
 
 
+def test_a_field_that_was_added_later_may_have_meant_something_else():
+    @dataclasses.dataclass(frozen=True)
+    class Later(Example):
+        exact: bool = added_later(True, earlier=False)
+
+    assert Later().exact
+    assert not from_dict(Later, to_dict(Example())).exact
+    assert lasting(Later(exact=False)) == lasting(Example())
+    assert lasting(Later()) == lasting(Example()) | {"exact": True}
+
+
 def test_differences_name_the_path():
     other = Example(training=TrainingConfig(steps=5), limit=2)
     assert differences(to_dict(Example()), to_dict(other)) == [
