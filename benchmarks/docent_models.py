@@ -8,9 +8,10 @@ RESULT    the files above
 
 Sentences a second of the training loop's step, packing included, with the encoder, the documents,
 the batch and the masking of a preset. Of `models` the sides are the models, the first of them
-Dual, which predicts no words: a ratio says how much longer a step of another takes. Of `places`
-both are Hybrid: `ours` predicts words at masked places, `all_places` has logits at every place of
-the rows and the same loss.
+Dual, which predicts no words: a ratio says how much longer a step of another takes. Hybrid is there
+with two passes over the encoder and with one. Of `places` both are Hybrid in one pass: `ours`
+predicts words at masked places, `all_places` has logits at every place of the rows and the same
+loss.
 """
 
 import dataclasses
@@ -37,8 +38,14 @@ from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.masking import MaskedPieces
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 
-Kind = Literal["dual", "full", "hybrid"]
-KINDS: tuple[Kind, ...] = ("dual", "hybrid", "full")
+# Side -> fields of the model.
+ONE_PASS = {"kind": "hybrid", "one_pass": True}
+MODELS: dict[str, dict[str, Any]] = {
+    "dual": {"kind": "dual"},
+    "hybrid": {"kind": "hybrid"},
+    "hybrid_one_pass": ONE_PASS,
+    "full": {"kind": "full"},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +86,11 @@ def all_places(input_ids: jax.Array, masked: MaskedPieces) -> MaskedPieces:
     return MaskedPieces(masked.input_ids, columns, input_ids, weights)
 
 
-def config_of(command: Command, kind: Kind) -> docent_jax.Config:
+def config_of(command: Command, fields: Mapping[str, Any]) -> docent_jax.Config:
     """The preset's configuration of a model; its table starts at random, for the same steps."""
     config = docent_jax.PRESETS[command.preset]
     model = dataclasses.replace(
-        config.model, kind=kind, encoder=command.encoder, entity_init="random"
+        config.model, **fields, encoder=command.encoder, entity_init="random"
     )
     return dataclasses.replace(config, model=model)
 
@@ -100,12 +107,15 @@ def compare_on(corpus: EntityCorpus, command: Command) -> measure.Comparison:
     batch_size = docent_jax.PRESETS[command.preset].training.batch_size
     sides: dict[str, Callable[[], measure.Side]]
     if command.compare == "models":
-        sides = {kind: functools.partial(model_side, corpus, command, kind) for kind in KINDS}
+        sides = {
+            name: functools.partial(model_side, corpus, command, fields)
+            for name, fields in MODELS.items()
+        }
         check = finite_losses
     else:
         sides = {
-            "ours": functools.partial(model_side, corpus, command, "hybrid"),
-            "all_places": functools.partial(model_side, corpus, command, "hybrid", everywhere=True),
+            "ours": functools.partial(model_side, corpus, command, ONE_PASS),
+            "all_places": functools.partial(model_side, corpus, command, ONE_PASS, everywhere=True),
         }
         check = measure.check_losses
     return measure.Comparison(
@@ -124,19 +134,19 @@ def compare_on(corpus: EntityCorpus, command: Command) -> measure.Comparison:
 
 
 def model_side(
-    corpus: EntityCorpus, command: Command, kind: Kind, everywhere: bool = False
+    corpus: EntityCorpus, command: Command, fields: Mapping[str, Any], everywhere: bool = False
 ) -> measure.Side:
     """A run trains on the same batches once more, packing included; gives the losses.
 
     Args:
         corpus: documents.
         command: preset, encoder and number of batches.
-        kind: of model.
+        fields: of the model's configuration.
         everywhere: as `AllPlacesTask`.
     """
-    config = config_of(command, kind)
+    config = config_of(command, fields)
     encoder = load_encoder(config.model)
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, kind == "full")
+    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, config.model.kind == "full")
     no_vectors = functools.partial(np.zeros, 0)  # a random table needs none
     start = functools.partial(start_params, encoder, data, config, no_vectors)
     task = make_task(config.model, encoder, data, start)

@@ -33,7 +33,7 @@ def compare(folder, what):
 @pytest.mark.long
 def test_all_models_are_trained(folder):
     record = compare(folder, "models")
-    assert list(record["sides"]) == ["dual", "hybrid", "full"]
+    assert list(record["sides"]) == ["dual", "hybrid", "hybrid_one_pass", "full"]
     # The words' loss, log of the vocabulary, comes on top of the entities'.
     assert record["first_loss"]["hybrid"] > record["first_loss"]["dual"] + 1
     assert record["settings"]["batch"] == 16
