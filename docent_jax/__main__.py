@@ -11,7 +11,7 @@ import tyro
 from docent_jax.datasets.downloads import GLOVE_6B, fetch
 from docent_jax.inference import load, print_answers
 from docent_jax.word_vectors import write_word2vec
-from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.files import whole_file, write_array
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.store import EmbeddingStore
@@ -123,6 +123,11 @@ def main() -> None:
         case Entities(format="word2vec"):
             write_word2vec(Path(command.output), ranker.entities, ranker.entity_vectors)
         case Entities(format="store"):
+            if ranker.config.model.kind == "full":
+                raise InputError(
+                    f"{command.run} is of DocEnt-Full, whose score is no cosine as a store's",
+                    "Take --format npy; python -m docent_jax rank searches it.",
+                )
             dim = ranker.entity_vectors.shape[1]
             store = EmbeddingStore.create(command.output, dim, ranker.fingerprint, exist_ok=True)
             store.add(ranker.entities, ranker.entity_vectors)

@@ -110,10 +110,15 @@ class ModelConfig:
     chunk_texts: int | None = added_later(None)
 
     def __post_init__(self) -> None:
-        """Refuses shares that are none."""
+        """Refuses what is out of range."""
         for name in ("word_mask_rate", "entity_mask_rate"):
             if not 0 < getattr(self, name) <= 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}", "Give a share up to 1.")
+        for name in ("temperature", "fit_epochs", "fit_learning_rate"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"model.{name} is {getattr(self, name)}", "Give more than 0.")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise InputError(f"model.dropout is {self.dropout}", "Give 0 or more, below 1.")
         if self.mlm_weight < 0:
             raise InputError(f"model.mlm_weight is {self.mlm_weight}", "Give 0 or more.")
         if self.chunk_texts is not None:

@@ -328,7 +328,8 @@ def user_fold_votes(tag_votes: TagVotes, num_entities: int, folds: int = USER_FO
 def truths(fold_votes: np.ndarray) -> np.ndarray:
     """Votes that a fold's users did not give, int32 `[folds, entities, tags]`: what they predict.
 
-    All systems are measured against each of them, so that the Human row compares.
+    In the published protocol all systems are measured against each of them, so that the Human row
+    compares; in the small one, of few votes, the others are measured against all votes.
     """
     return fold_votes.sum(axis=0, dtype=np.int32) - fold_votes
 

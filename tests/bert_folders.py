@@ -43,10 +43,12 @@ def tiny_params(config: BertConfig, seed: int = 0, mlm_head: bool = False) -> di
     return jax.tree.map(lambda a: a + 0.05 * jax.random.normal(next(keys), a.shape), params)
 
 
-def write_tiny_bert(folder: Path, words=(), seed: int = 0, mlm_head: bool = False) -> BertConfig:
+def write_tiny_bert(
+    folder: Path, words=(), seed: int = 0, mlm_head: bool = False, **changes
+) -> BertConfig:
     """Writes a complete folder: configuration, weights, WordPiece tokenizer."""
     pieces = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), *words]
-    config = tiny_config(vocab_size=len(pieces))
+    config = tiny_config(vocab_size=len(pieces), **changes)
     save_bert(folder, config, tiny_params(config, seed, mlm_head))
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(

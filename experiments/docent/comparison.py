@@ -62,7 +62,7 @@ def lexical_corpus(
     corpus: EntityCorpus, config: DataConfig, lexical: Literal["all", "same"], data_dir: Path
 ) -> EntityCorpus:
     """What TF-IDF and BM25 read: all of each document, or the sentences that models see."""
-    if lexical == "same":
+    if lexical == "same" or config.sentences_per_entity is None:
         return corpus
     return load_documents(dataclasses.replace(config, sentences_per_entity=None), data_dir)
 

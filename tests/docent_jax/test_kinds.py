@@ -263,6 +263,9 @@ def test_the_command_line_writes_entities_to_a_store(runs, tmp_path, monkeypatch
     message = capsys.readouterr().err
     assert first.fingerprint in message
     assert second.fingerprint in message
+    with pytest.raises(SystemExit):
+        write("full")
+    assert "is no cosine" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["full", "hybrid"])
@@ -287,8 +290,24 @@ def test_full_needs_room_for_the_entity_and_two_segments(encoder_folder, tmp_pat
         pretrain(longer, CORPUS, tmp_path / "run")
 
 
+def test_full_needs_an_encoder_of_two_segments(tmp_path):
+    folder = tmp_path / "encoder"
+    write_tiny_bert(folder, words=(*TOPICS, *FILLERS), type_vocab_size=1)
+    with pytest.raises(InputError, match="knows one segment"):
+        pretrain(toy_config(str(folder), kind="full"), CORPUS, tmp_path / "run")
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"word_mask_rate": 0.0}, {"entity_mask_rate": 1.5}, {"mlm_weight": -1.0}]
+    "wrong",
+    [
+        {"word_mask_rate": 0.0},
+        {"entity_mask_rate": 1.5},
+        {"mlm_weight": -1.0},
+        {"temperature": 0.0},
+        {"fit_epochs": 0.0},
+        {"fit_learning_rate": float("nan")},
+        {"dropout": 1.0},
+    ],
 )
 def test_rates_out_of_range_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
