@@ -58,7 +58,7 @@ class Entities:
         format: a NumPy file of float32 `[entities, dim]`, `.npy` put behind another name, with the
             entities' names beside it as `.txt`, one a line; word2vec's text format, names and
             vectors in one file; or an embedding store, new or of the same run, with the names as
-            ids.
+            ids, but for DocEnt-Full, whose score is no cosine.
     """
 
     run: Path

@@ -117,7 +117,7 @@ class Hybrid(Dual):
 
     The paper reads words from the masked sentence, and f(s) of the entity's loss, as it is written,
     from the whole one: two passes over the encoder. One pass over the masked sentence can serve
-    both, for half the time.
+    both, for little more than half the time.
 
     Attributes:
         one_pass: whether it does.

@@ -1,7 +1,8 @@
 """Pre-trains a DocEnt model on the documents of entities.
 
 COMMAND   python -m experiments.docent.pretrain --preset small --run runs/docent
-TIME      small: about 20 minutes, smoke: half a minute
+TIME      small: about 20 minutes, smoke: half a minute; films: about an hour to encode all
+          sentences, once, and half an hour to an hour to train
 HARDWARE  small, smoke: 2 CPU cores; paper: accelerators
 SCORE     see experiments.docent.zero_shot_ranking
 
