@@ -12,6 +12,8 @@ from retrieval_jax.errors import InputError, check_at_least_1
 
 # Scores in memory at a time, float32: 128 MiB.
 _SCORES = 2**25
+# Groups of so many neighbours are ranked by their best first, where that leaves few to rank.
+_GROUP = 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -127,21 +129,45 @@ def _merge(
         precision=jax.lax.Precision.HIGHEST,
         preferred_element_type=jnp.float32,
     )
-    # top_k would put 0.0 before -0.0.
-    scores = jnp.where(scores == 0, 0.0, scores)
-    scores = jnp.where(start + jnp.arange(len(documents)) < count, scores, -jnp.inf)
     k = best_scores.shape[1]
-    scores, indices = jax.lax.top_k(scores, min(k, len(documents)))
+    indices = start + jnp.broadcast_to(jnp.arange(len(documents)), scores.shape)
+    if len(documents) % _GROUP == 0 and 4 * _GROUP * (k + 1) <= len(documents):
+        scores, indices = _best_groups(scores, k, start, count)
+    scores = jnp.where(indices < count, _one_zero(scores), -jnp.inf)
+    scores, columns = jax.lax.top_k(scores, min(k, len(documents)))
+    indices = jnp.take_along_axis(indices, columns, axis=1)
     # top_k keeps the order of equal scores, so the earlier blocks come first.
     scores, columns = jax.lax.top_k(jnp.concatenate([best_scores, scores], axis=1), k)
-    indices = jnp.concatenate([best_indices, indices + start], axis=1)
+    indices = jnp.concatenate([best_indices, indices], axis=1)
     return scores, jnp.take_along_axis(indices, columns, axis=1)
+
+
+def _best_groups(scores: jax.Array, k: int, start: int, count: int) -> tuple[jax.Array, jax.Array]:
+    """Keeps the k + 1 groups of largest maximum, in order: scores and indices `[queries, kept]`.
+
+    The k best are among them: a document of another group has k maxima before it, each larger, or
+    equal and earlier. The one more is for the group that `count` cuts, which zeros may lift.
+    """
+    groups = scores.reshape(len(scores), -1, _GROUP)
+    first = start + _GROUP * jnp.arange(groups.shape[1])
+    maxima = jnp.where(first < count, _one_zero(groups.max(axis=2)), -jnp.inf)
+    kept = jnp.sort(jax.lax.top_k(maxima, k + 1)[1], axis=1)[:, :, None]
+    scores = jnp.take_along_axis(groups, kept, axis=1)
+    indices = start + _GROUP * kept + jnp.arange(_GROUP)[None, None]
+    return scores.reshape(len(scores), -1), indices.reshape(len(scores), -1)
+
+
+def _one_zero(scores: jax.Array) -> jax.Array:
+    """-0.0 as 0.0, before which top_k would put it."""
+    return jnp.where(scores == 0, 0.0, scores)
 
 
 def _document_blocks(documents: jax.Array | np.ndarray, block_size: int) -> Iterator[jax.Array]:
     """Moves documents to the device in blocks of one shape, nearly even, zeros at the end."""
     count = len(documents)
     size = math.ceil(count / math.ceil(count / block_size))
+    if size > _GROUP**2:
+        size = math.ceil(size / _GROUP) * _GROUP
     for start in range(0, count, size):
         block = _finite_block("documents", documents, start, size)
         missing = size - len(block)

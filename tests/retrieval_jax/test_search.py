@@ -59,6 +59,10 @@ def test_k_beyond_the_documents_ranks_them_all():
 def test_negative_and_positive_zero_tie():
     _, indices = top_k(np.array([[-1.0]]), np.array([[0.0], [-0.0], [0.0]]), k=3)
     assert indices.tolist() == [[0, 1, 2]]
+    documents = np.full((2048, 1), -0.0)
+    documents[:16] = 0.0
+    _, indices = top_k(np.array([[-1.0]]), _held_in_groups(documents, 15), k=15)
+    assert indices.tolist() == [list(range(15))]
 
 
 def test_bfloat16_accumulates_in_float32():
@@ -113,6 +117,42 @@ def test_held_documents_give_the_same_answer(block_size, shape):
         expected_scores, expected_indices = reference(queries, documents, 20)
         np.testing.assert_array_equal(indices, expected_indices)
         np.testing.assert_array_equal(scores, expected_scores)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([2000, 2049, 4111]),
+    k=st.sampled_from([1, 7, 15]),
+)
+def test_groups_of_neighbours_keep_equal_documents_in_order(seed, n, k):
+    # Few values: ties within and across groups.
+    rng = np.random.default_rng(seed)
+    queries = rng.integers(-2, 3, (3, 4)).astype(np.float32)
+    documents = rng.integers(-2, 3, (n, 4)).astype(np.float32)
+    scores, indices = top_k(queries, _held_in_groups(documents, k), k)
+    expected_scores, expected_indices = reference(queries, documents, k)
+    np.testing.assert_array_equal(indices, expected_indices)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@pytest.mark.parametrize("n", [2041, 2049])
+def test_zeros_that_fill_groups_displace_no_group(n):
+    # One good document in each group, and zeros would be better: they fill half a group, or that
+    # and one more.
+    documents = np.full((n, 1), -3, np.float32)
+    documents[3::16, 0] = np.linspace(-2, -1, len(documents[3::16]))
+    scores, indices = top_k(np.ones((1, 1)), _held_in_groups(documents, 15), 15)
+    assert indices.tolist() == [np.arange(3, n, 16)[::-1][:15].tolist()]
+    np.testing.assert_array_equal(scores, documents[indices, 0])
+
+
+def _held_in_groups(documents, k):
+    held = hold(documents, 2048)
+    size = len(held.blocks[0])
+    assert size % search._GROUP == 0
+    assert size >= 4 * search._GROUP * (k + 1)
+    return held
 
 
 def test_held_documents_are_scored_by_so_few_queries_that_scores_fit(monkeypatch):
