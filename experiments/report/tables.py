@@ -202,6 +202,8 @@ def conversion_blocks(results: Results) -> list[Block]:
 def similarity_blocks(results: Results) -> list[Block]:
     """Similarity: encoders by measures on each set of pairs, beside published ones."""
     blocks: list[Block] = [f"{results['data']}; {seeds_in_words(results)}"]
+    if "reading" in results:  # which earlier results do not say
+        blocks.append(reading_in_words(results["reading"]))
     for name, comparison in results["comparisons"].items():
         systems = comparison["systems"]
         measures = list(next(iter(systems.values())))
@@ -212,6 +214,25 @@ def similarity_blocks(results: Results) -> list[Block]:
     rows = [[system, f"{value:.3f}"] for system, value in published["Spearman"].items()]
     blocks.append(Table([f"published, on {published['data']}", "Spearman"], rows))
     return blocks
+
+
+def reading_in_words(reading: Mapping[str, Results]) -> str:
+    """How encoders turn texts into vectors: what all do alike, and where they differ.
+
+    Args:
+        reading: encoder -> setting -> value; all have the same settings.
+    """
+    alike, different = [], []
+    for setting in next(iter(reading.values())):
+        values = {name: str(of[setting]).lower() for name, of in reading.items()}
+        called = setting.replace("_", " ")
+        if len(set(values.values())) == 1:
+            alike.append(f"{called} {next(iter(values.values()))}")
+        else:
+            listed = ", ".join(f"{name}: {value}" for name, value in values.items())
+            different.append(f"{called} ({listed})")
+    differ = f" The encoders differ in {'; '.join(different)}." if different else ""
+    return f"All encoders alike: {', '.join(alike) or 'nothing'}.{differ}"
 
 
 def tag_blocks(results: Results) -> list[Block]:

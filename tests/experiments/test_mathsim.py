@@ -9,7 +9,9 @@ import pytest
 
 from experiments.mathsim import adapt, cross_validation, finetune, make_pairs, table
 from experiments.report import table as markdown
+from experiments.report.tables import reading_in_words
 from mathsim_jax.datasets.pairs import Pairs
+from mathsim_jax.sentence_transformers_format import SentenceModules, write_modules
 from retrieval_jax.errors import InputError
 from tests.bert_folders import write_tiny_bert
 from tests.mathsim_jax.toy_pairs import FILLERS, SUBJECTS, toy_pairs
@@ -46,6 +48,36 @@ def test_systems_are_compared_on_the_same_resamples():
         "|---|---|",
         "| BERT + MLM + MP | 0.609 |",
     ]
+
+
+def test_encoders_of_a_table_get_the_same_texts_whatever_their_folders_say(tmp_path):
+    folders = {}
+    for name, modules in {
+        "plain": SentenceModules(),
+        "short": SentenceModules(max_length=3, prompts={"q": "curve "}, default_prompt="q"),
+        "cls": SentenceModules(pooling="cls"),
+    }.items():
+        config = write_tiny_bert(tmp_path / name, words=(*SUBJECTS, *FILLERS))
+        write_modules(tmp_path / name, modules, config.hidden_size)
+        folders[name] = [tmp_path / name]
+    scores, readings = table.score_all(folders, toy_pairs(per_subject=4), 16)
+    np.testing.assert_allclose(scores["short"], scores["plain"], atol=1e-6)
+    assert np.abs(scores["cls"] - scores["plain"]).max() > 0.01
+    assert readings["short"] == readings["plain"]
+    words = reading_in_words(readings)
+    assert words == (
+        "All encoders alike: max length 16, prompt none, lower case false."
+        " The encoders differ in pooling (plain: mean, short: mean, cls: cls)."
+    )
+    with pytest.raises(InputError, match="max_length is 65, the encoder has 64 positions"):
+        table.score_all(folders, toy_pairs(per_subject=4), 65)
+    record = {
+        "data": "toy",
+        "reading": readings,
+        "comparisons": {},
+        "published": {"data": "", "Spearman": {}},
+    }
+    assert words in markdown(record)
 
 
 def write_rows(path, rows):
@@ -112,7 +144,7 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
         table,
         monkeypatch,
         *("--untouched", encoder, *folders, "--folder", data),
-        *("--results", results, "--resamples", 50),
+        *("--results", results, "--resamples", 50, "--max-length", 64),
     )
     record = json.loads(results.read_text())
     assert record["seeds"] == [0, 1]

@@ -1,6 +1,7 @@
 """From pairs to a folder that tells them apart: both objectives, cross-validation, refusals."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from mathsim_jax.fine_tuning import (
     score_pairs,
     training_pairs,
 )
+from mathsim_jax.sentence_transformers_format import SentenceModules, write_modules
 from retrieval_jax.bert import Bert, pool
 from retrieval_jax.errors import InputError
 from retrieval_jax.losses import l2_normalize
@@ -58,6 +60,24 @@ def test_training_tells_pairs_apart_and_the_folder_does_so_too(encoder_folder, t
     first, second = (encoder.encode(list(part)) for part in (DEV.first, DEV.second))
     np.testing.assert_allclose((first * second).sum(axis=1), scores, atol=1e-5)
     assert run.read_json("card.json") == {}
+
+
+def test_what_lower_cases_texts_does_so_in_training_and_after(tmp_path):
+    config = write_tiny_bert(tmp_path / "bert", words=(*SUBJECTS, *FILLERS))
+    path = tmp_path / "bert" / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"do_lower_case": False}))
+    start = SentenceModules(lower_case=True, prompts={"q": "curve "}, default_prompt="q")
+    write_modules(tmp_path / "bert", start, config.hidden_size)
+    tuning = fine_tuning_config(str(tmp_path / "bert"), steps=1)
+    learned = load_encoder(tuning.model).tokenizer
+    assert learned.tokenize("Every GRAPH") == ["every", "graph"]
+    _, _, folder = fine_tune(tuning, PAIRS, None, tmp_path / "run")
+    tuned = dataclasses.replace(tuning.model, encoder=str(folder))
+    assert load_encoder(tuned).tokenizer.tokenize("GRAPH") == ["graph"]
+    encoder = mathsim_jax.SentenceEncoder.from_pretrained(folder)
+    assert (encoder.modules.lower_case, encoder.modules.prompts) == (True, {})
+    upper, lower = encoder.encode(["Every GRAPH", "every graph"])
+    np.testing.assert_allclose(upper, lower, atol=1e-6)
 
 
 def test_the_cosine_objective_is_the_squared_error_of_each_pair(encoder_folder):
