@@ -22,7 +22,7 @@ import tyro
 from rich.table import Table
 
 from experiments.records import make_record, mean_and_sd, summarise_measures, write_record
-from experiments.report.tables import reading_in_words
+from experiments.report.tables import BEST_ACCURACY, reading_in_words
 from mathsim_jax import SentenceEncoder
 from mathsim_jax.adaptation import MAX_LENGTH, PACKAGE
 from mathsim_jax.datasets.math_text import data_folder, german_pairs, read_abstract_pairs
@@ -230,6 +230,7 @@ def print_results(results: Mapping[str, Any]) -> None:
                 highlight=False,
                 soft_wrap=True,
             )
+    console.print(BEST_ACCURACY, highlight=False, soft_wrap=True)
 
 
 @one_screen_errors

@@ -42,7 +42,9 @@ def test_systems_are_compared_on_the_same_resamples():
     lines = markdown(json.loads(json.dumps(record))).splitlines()
     assert lines[2].startswith(f"| all pairs: {pairs.summary} | Spearman | Pearson | AP |")
     assert f"| untouched | {results['systems']['untouched']['Spearman']['mean']:.3f} |" in lines[4]
+    assert "| best accuracy |" in lines[2]
     assert lines[7].startswith("- fine-tuned - untouched: Spearman +")
+    assert lines[-5].startswith("Best accuracy is at the threshold") and "upper bound" in lines[-5]
     assert lines[-3:] == [
         "| published, on titles | Spearman |",
         "|---|---|",
