@@ -6,6 +6,7 @@ from typing import Any
 from experiments.gcl.names import AUGMENTATION_NAMES
 from experiments.records import mean_and_sd
 from experiments.report.blocks import Block, Notes, Table
+from experiments.report.published import read_papers
 
 Results = Mapping[str, Any]
 BASELINES = "gcl formula retrieval baselines"
@@ -215,9 +216,10 @@ def similarity_blocks(results: Results) -> list[Block]:
         blocks.append(Table([f"{name}: {comparison['pairs']}", *measures], rows))
         blocks.append(Notes([difference(row) for row in comparison["differences"]]))
     blocks.append(BEST_ACCURACY)
-    published = results["published"]
-    rows = [[system, f"{value:.3f}"] for system, value in published["Spearman"].items()]
-    blocks.append(Table([f"published, on {published['data']}", "Spearman"], rows))
+    (paper,) = (paper for paper in read_papers() if paper.id == "mathsim")
+    for table in paper.tables:
+        rows = [[system, *values] for system, values in table.rows.items()]
+        blocks.append(Table([f"published, on other data: {table.data}", *table.measures], rows))
     return blocks
 
 
