@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import re
 import sys
 
 import numpy as np
@@ -116,12 +117,12 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
     adapted, tuned, both = (tmp_path / name for name in ("adapted", "tuned", "both"))
     start = ("--model.encoder", encoder)
     run(adapt, monkeypatch, *tiny, *start, "--run", adapted, "--texts", texts)
-    seeds = ("--seeds", 0, 1, "--folds", 2, "--test-length", 32)
-    run(finetune, monkeypatch, *tiny, *start, *seeds, "--run", tuned)
+    seeds, folds = ("--seeds", 0, 1), ("--folds", 2, "--test-length", 32)
+    run(finetune, monkeypatch, *tiny, *start, *seeds, *folds, "--run", tuned)
     choice = json.loads((tuned / "choice.json").read_text())
     assert set(choice["measures"]) == {"untouched", *finetune.CANDIDATES}
     assert choice["chosen"] in finetune.CANDIDATES
-    folds = ("--folds", 2, "--test-length", 32, "--run", tmp_path / "cv")
+    folds = (*folds, "--run", tmp_path / "cv")
     run(cross_validation, monkeypatch, *tiny, *start, *folds)
     alone = json.loads((tmp_path / "cv" / "results.json").read_text())["measures"]
     assert alone["Spearman"] == pytest.approx(choice["measures"]["cosine"]["Spearman"], abs=1e-6)
@@ -153,6 +154,66 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
     assert "chosen: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("way", "options", "named"),
+    [
+        (("--pairs", "p"), ("--seeds", 1, 2), "with --pairs: --seeds\nOne seed .* --training.seed"),
+        (("--pairs", "p"), ("--folds", 2), "with --pairs: --folds\nIt is of the cross-valid"),
+        (("--pairs", "p"), ("--choice", "c"), "with --pairs: --choice\n"),
+        (("--pairs", "p"), ("--as-configured",), "with --pairs: --as-configured\n"),
+        (("--pairs", "p"), ("--folder", "f"), "without further pairs: --folder\nName some"),
+        (("--as-configured",), ("--folds=2",), "with --as-configured: --folds\n"),
+        (("--as-configured",), ("--test_length", 9), "with --as-configured: --test-length\n"),
+        (("--as-configured",), ("--choice", "c"), "with --as-configured: --choice\nLeave one"),
+        (("--as-configured",), ("--training.seed", 1), "training.seed\nGive --seeds"),
+        (("--as-configured",), ("--training.patience", 1), "patience\nThere are no dev pairs"),
+        (("--as-configured",), ("--temperature", 1), "objective 'cosine': --temperature\n"),
+        (("--as-configured",), ("--extra-limit", 1), "without further pairs: --extra-limit\n"),
+        ((), ("--objective", "cosine"), "where it is chosen: --objective\nAdd --as-configured"),
+        ((), ("--extra",), "where it is chosen: --extra\nAdd --as-configured"),
+        ((), ("--training.evaluate-every", 2), "where it is chosen: --training.evaluate-every"),
+        (("--choice", "CHOICE"), ("--objective", "cosine", "--extra"), "--objective, --extra\nThe"),
+        (("--choice", "CHOICE"), ("--folds", 2), "with --choice: --folds\n"),
+        (("--choice", "CHOICE"), ("--test-length", 9), "with --choice: --test-length\n"),
+        (("--choice", "CHOICE"), ("--training.seed", 1), "training.seed\nGive --seeds"),
+        (("--choice", "CHOICE"), ("--temperature", 1), "objective 'cosine': --temperature\n"),
+    ],
+)
+def test_options_without_effect_are_refused(way, options, named, tmp_path, monkeypatch, capsys):
+    choice = tmp_path / "choice.json"
+    choice.write_text('{"chosen": "cosine", "fields": {"objective": "cosine", "extra": []}}')
+    words = [choice if word == "CHOICE" else word for word in (*way, *options)]
+    with pytest.raises(SystemExit, match="2"):
+        run(finetune, monkeypatch, "--run", tmp_path / "run", *words)
+    assert re.search(f"error: no effect .*{named}", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("way", "options"),
+    [
+        (
+            ("--pairs", "p"),
+            ("--objective", "contrastive", "--temperature", 1, "--training.seed", 1),
+        ),
+        (("--pairs", "p"), ("--extra", "afp", "--extra-limit", 3, "--folder", "f")),
+        (("--as-configured",), ("--objective", "cosine", "--seeds", 1)),
+        (("--choice", "CHOICE"), ("--seeds", 1)),
+        ((), ("--temperature", 1, "--extra-limit", 3, "--folds", 2, "--training.seed", 1)),
+    ],
+)
+def test_options_with_effect_are_taken(way, options, tmp_path, monkeypatch, capsys):
+    choice = tmp_path / "choice.json"
+    choice.write_text('{"chosen": "cosine", "fields": {"objective": "cosine", "extra": []}}')
+    words = [choice if word == "CHOICE" else word for word in (*way, *options)]
+    monkeypatch.delenv("RETRIEVAL_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):  # at the pairs, which are not there
+        run(finetune, monkeypatch, "--run", tmp_path / "run", *words)
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and "no effect" not in error
+
+
 def test_pairs_are_made_of_a_table(tmp_path, monkeypatch, capsys):
     rows = [f"{i},title {i},1{i % 3}A10 2{i % 2}B20" for i in range(30)]
     (tmp_path / "titles.csv").write_text("id,title,msc\n" + "\n".join(rows) + "\n")
@@ -172,4 +233,7 @@ def test_what_is_not_there_is_named(tmp_path):
         finetune.read_choice(tmp_path / "choice.json")
     (tmp_path / "choice.json").write_text('{"fields": 3}')
     with pytest.raises(InputError, match="holds no choice"):
+        finetune.read_choice(tmp_path / "choice.json")
+    (tmp_path / "choice.json").write_text('{"fields": {"objective": "cosine", "extra": []}}')
+    with pytest.raises(InputError, match=r"holds no choice: KeyError.'chosen'"):
         finetune.read_choice(tmp_path / "choice.json")
