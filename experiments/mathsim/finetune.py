@@ -15,7 +15,8 @@ sentence-transformers folder, RUN/seed_0/encoder.
 
 `--choice FILE` trains what an earlier run chose, `--as-configured` what the command line says. With
 `--pairs FOLDER` (of experiments.mathsim.make_pairs) it trains on that folder's train as configured,
-chooses the best step on its dev, as published, and measures its test. An option that has no effect
+chooses the best step on its dev, as published, and measures its test: all pairs of each, German
+too. `--german` is of zbMATH's pairs, where that gives the label away. An option that has no effect
 in the way that is chosen is refused.
 """
 
@@ -61,6 +62,7 @@ NO_EFFECT: dict[Way, dict[tuple[str, ...], str]] = {
     "with --pairs": {
         ("--seeds",): "One seed is trained: give --training.seed.",
         ("--folds", "--choice", "--as-configured"): NOT_CHOOSING,
+        ("--german", "--no-german"): "Pairs of your own are taken as they are: leave it out.",
     },
     "with --as-configured": {
         ("--choice",): "Leave one of the two out.",
@@ -213,11 +215,14 @@ def train_seeds(command: Command, config: FineTuningConfig, pairs: Pairs, folder
 
 
 def train_own_pairs(command: Command, folder: Path) -> None:
-    """Trains on pairs of the user's, chooses the step on dev, measures test."""
+    """Trains on pairs of the user's, chooses the step on dev, measures test.
+
+    All three are taken as they are, German too: that it gives the label away is of zbMATH's pairs.
+    """
     splits = {name: read_pairs(folder / f"{name}.jsonl") for name in ("train", "dev", "test")}
     for name, part in splits.items():
         print(f"{name}: {part.summary}")
-    config = command.config
+    config = dataclasses.replace(command.config, german=True)
     extra = data_folder(command.folder) if config.extra else None
     chosen = training_pairs(config, splits["train"], extra)
     run, trained, encoder = fine_tune(config, chosen, splits["dev"], command.run)

@@ -1,5 +1,6 @@
 """The table of similarity by hand-made scores; the whole chain on a tiny folder of data."""
 
+import dataclasses
 import json
 import lzma
 import re
@@ -11,7 +12,10 @@ import pytest
 from experiments.mathsim import adapt, cross_validation, finetune, make_pairs, table
 from experiments.report import table as markdown
 from experiments.report.tables import reading_in_words
+from mathsim_jax.datasets.math_text import german_pairs
+from mathsim_jax.datasets.msc_pairs import write_pairs
 from mathsim_jax.datasets.pairs import Pairs
+from mathsim_jax.fine_tuning import fine_tune, score_pairs
 from mathsim_jax.sentence_transformers_format import SentenceModules, write_modules
 from retrieval_jax.errors import InputError
 from tests.bert_folders import write_tiny_bert
@@ -161,6 +165,7 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
         (("--pairs", "p"), ("--folds", 2), "with --pairs: --folds\nIt is of the cross-valid"),
         (("--pairs", "p"), ("--choice", "c"), "with --pairs: --choice\n"),
         (("--pairs", "p"), ("--as-configured",), "with --pairs: --as-configured\n"),
+        (("--pairs", "p"), ("--no-german",), "with --pairs: --no-german\\nPairs of your own"),
         (("--pairs", "p"), ("--folder", "f"), "without further pairs: --folder\nName some"),
         (("--as-configured",), ("--folds=2",), "with --as-configured: --folds\n"),
         (("--as-configured",), ("--test_length", 9), "with --as-configured: --test-length\n"),
@@ -212,6 +217,36 @@ def test_options_with_effect_are_taken(way, options, tmp_path, monkeypatch, caps
         run(finetune, monkeypatch, "--run", tmp_path / "run", *words)
     error = capsys.readouterr().err
     assert error.startswith("error: ") and "no effect" not in error
+
+
+@pytest.mark.slow
+def test_german_pairs_of_the_users_are_kept_in_every_split(tmp_path, monkeypatch):
+    german = "In der Arbeit wird das Problem mit der Methode von Hilbert und auch nicht so gelöst"
+    write_tiny_bert(tmp_path / "bert", words=(*SUBJECTS, *FILLERS))
+    pairs = toy_pairs(per_subject=4)
+    second = (german, *pairs.second[1:])
+    pairs = dataclasses.replace(pairs, second=second)
+    assert german_pairs(pairs).tolist() == [True] + [False] * (len(pairs) - 1)
+    splits = dict.fromkeys(("train", "dev", "test"), pairs)
+    write_pairs(tmp_path / "pairs", splits)
+    seen = {}
+
+    def recorded(config, chosen, dev, path):
+        seen.update(train=chosen.second, dev=dev.second)
+        return fine_tune(config, chosen, dev, path)
+
+    def scored(config, encoder, tested, length):
+        seen.update(test=tested.second)
+        return score_pairs(config, encoder, tested, length)
+
+    monkeypatch.setattr(finetune, "fine_tune", recorded)
+    monkeypatch.setattr(finetune, "score_pairs", scored)
+    options = ("--preset", "smoke", "--model.layers", "None", "--model.encoder", tmp_path / "bert")
+    words = ("--pairs", tmp_path / "pairs", "--run", tmp_path / "run", "--test-length", 32)
+    run(finetune, monkeypatch, *options, *words)
+    assert seen == dict.fromkeys(("train", "dev", "test"), second)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert config["german"] is True
 
 
 def test_pairs_are_made_of_a_table(tmp_path, monkeypatch, capsys):
