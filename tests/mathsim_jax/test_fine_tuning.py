@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mathsim_jax
+from mathsim_jax import fine_tuning
 from mathsim_jax.data import tokenize_pairs
 from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.evaluation import pair_measures
@@ -203,11 +204,32 @@ def test_one_device_and_a_mesh_train_alike(encoder_folder):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-4), *params)
 
 
-def test_cross_validation_scores_each_pair_by_a_stranger(encoder_folder):
+def test_cross_validation_scores_each_pair_by_a_stranger(encoder_folder, monkeypatch):
     config = fine_tuning_config(encoder_folder)
+    tokenized: list[Pairs] = []
+
+    def recorded(pairs, *args):
+        tokenized.append(pairs)
+        return tokenize_pairs(pairs, *args)
+
+    monkeypatch.setattr(fine_tuning, "tokenize_pairs", recorded)
     scores = cross_validate(config, PAIRS, 2, None, test_length=16)
-    assert scores.shape == (len(PAIRS),)
     assert pair_measures(scores, PAIRS.labels)["AP"] > 0.9
+    # Of each fold the pairs that it learns from, then those that it scores.
+    learned, held_out = tokenized[::2], tokenized[1::2]
+    assert len(learned) == len(held_out) == 2
+    for known, strange in zip(learned, held_out, strict=True):
+        assert not set(known.groups) & set(strange.groups)
+        assert set(known.groups) | set(strange.groups) == set(PAIRS.groups)
+        assert len(known) + len(strange) == len(PAIRS)
+    assert not set(held_out[0].groups) & set(held_out[1].groups)
+    # The last fold's encoder has learned from its pairs alone, not from the fold before.
+    task = make_task(config, load_encoder(config.model), learned[-1], None)
+    trained = train(task, config.training, show_progress=False)
+    tested = tokenize_pairs(held_out[-1], load_encoder(config.model).tokenizer, 16)
+    expected = task.cosines(jax.device_get(trained.params), tested)
+    of_fold = np.isin(PAIRS.groups, held_out[-1].groups)
+    np.testing.assert_allclose(scores[of_fold], expected, atol=1e-5)
 
 
 def test_german_is_left_out_and_extra_pairs_need_a_folder(encoder_folder):
