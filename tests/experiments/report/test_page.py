@@ -169,4 +169,19 @@ def test_the_command_writes_the_page(tmp_path, monkeypatch):
     text = (tmp_path / "p.html").read_text(encoding="utf-8")
     outline(text)
     assert "Training of run: loss, and RR on dev" in text
+    assert "has no training curves" not in text
     assert '<h2 id="speed">' in text
+
+
+def test_runs_without_curves_are_named(tmp_path):
+    settings = {"fine_tuning": {"training": {"best_measure": "Spearman"}}, "folds": 3}
+    of_runs = {"folds<": settings, "unlogged": {"training": {"best_measure": "RR"}}}
+    for name, config in of_runs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps({"config": config}))
+    text = page({}, {}, [tmp_path / name for name in of_runs])
+    outline(text)
+    for name in ("folds&lt;", "unlogged"):
+        assert f"The run <code>{name}</code> has no training curves" in text
+    with pytest.raises(InputError, match=r"no config\.json in .*seeds"):
+        page({}, {}, [tmp_path / "seeds"])
