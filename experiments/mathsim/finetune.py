@@ -9,9 +9,9 @@ SCORE     see experiments.mathsim.table
 
 The pairs of zbMATH abstracts in `math_text` have 16 seeds in train and 4 in dev: too few for a dev
 set. So candidates (loss, further pairs) are compared by cross-validation over both, grouped by
-seed, by Spearman's correlation over the pairs that are not German; the best is trained on all of
-them with several random seeds. The test pairs are not looked at here. Each seed's encoder is a
-sentence-transformers folder, RUN/seed_0/encoder.
+seed, by Spearman's correlation over the pairs that are not German; the best is trained on all that
+are not German (`--german`: on all) with several random seeds. The test pairs are not looked at
+here. Each seed's encoder is a sentence-transformers folder, RUN/seed_0/encoder.
 
 `--choice FILE` trains what an earlier run chose, `--as-configured` what the command line says. With
 `--pairs FOLDER` (of experiments.mathsim.make_pairs) it trains on that folder's train as configured,
@@ -90,13 +90,13 @@ class Command:
 
     Attributes:
         config: the configuration.
-        run: folder, made here, with a run folder for each seed.
+        run: folder, made here, with a run folder for each seed; with `pairs` the run folder.
         folder: `math_text`; by default in the folder that RETRIEVAL_DATA names.
         pairs: folder of train, dev and test pairs of your own, instead.
         seeds: random seeds of the final trainings; not with `pairs`.
         folds: of the cross-validation.
         test_length: word pieces a text is cut to when it is held out or tested.
-        choice: a file that an earlier run wrote, instead of choosing again.
+        choice: the choice.json of an earlier run, instead of choosing again.
         as_configured: train what the command line says, without choosing.
     """
 
@@ -238,7 +238,11 @@ def train_own_pairs(command: Command, folder: Path) -> None:
 def main() -> None:
     """Fine-tunes as the command line says."""
     commands = {name: Command(config) for name, config in FINE_TUNING_PRESETS.items()}
-    description = "Fine-tunes an encoder on labelled pairs."
+    description = (
+        "Fine-tunes an encoder on labelled pairs. Of zbMATH's pairs it chooses loss and further"
+        " pairs by cross-validation, unless --choice or --as-configured says them; --pairs are your"
+        " own, and all is as configured. Options without effect are refused."
+    )
     command = parse_command_line(commands, "python -m experiments.mathsim.finetune", description)
     quiet_libraries()
     given = given_options(sys.argv[1:])

@@ -1,7 +1,7 @@
 """What adaptation and fine-tuning are worth: our encoders on the test pairs.
 
 COMMAND   python -m experiments.mathsim.table --results experiments/results/mathsim_zbmath.json
-TIME      about 3 minutes for 12 encoders
+TIME      about 4 minutes for 12 encoders
 HARDWARE  2 CPU cores
 SCORE     experiments/results/mathsim_zbmath.json
 

@@ -117,10 +117,11 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
     ]
     write_rows(data / "msc2020_codes.jsonl.xz", codes)
 
-    tiny = ("--preset", "smoke", "--model.layers", "None", "--folder", data)
+    whole = ("--preset", "smoke", "--model.layers", "None")
+    tiny = (*whole, "--folder", data)
     adapted, tuned, both = (tmp_path / name for name in ("adapted", "tuned", "both"))
     start = ("--model.encoder", encoder)
-    run(adapt, monkeypatch, *tiny, *start, "--run", adapted, "--texts", texts)
+    run(adapt, monkeypatch, *whole, *start, "--run", adapted, "--texts", texts)
     seeds, folds = ("--seeds", 0, 1), ("--folds", 2, "--test-length", 32)
     run(finetune, monkeypatch, *tiny, *start, *seeds, *folds, "--run", tuned)
     choice = json.loads((tuned / "choice.json").read_text())
@@ -154,6 +155,9 @@ def test_adapt_finetune_and_table_in_a_row(tmp_path, monkeypatch, capsys):
         "adapted and fine-tuned": 2,
     }
     assert set(record["comparisons"]) == {"all pairs", "without German"}
+    assert "published" not in record
+    alike = {"max_length": 64, "prompt": None, "lower_case": False, "pooling": "mean"}
+    assert record["reading"] == dict.fromkeys(record["encoders"], alike)
     assert "Spearman" in markdown(record)
     assert "chosen: " in capsys.readouterr().out
 
@@ -217,6 +221,24 @@ def test_options_with_effect_are_taken(way, options, tmp_path, monkeypatch, caps
         run(finetune, monkeypatch, "--run", tmp_path / "run", *words)
     error = capsys.readouterr().err
     assert error.startswith("error: ") and "no effect" not in error
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "named"),
+    [
+        (adapt, ("--texts", "a.txt", "--folder", "f"), "--folder has no effect with --texts"),
+        (adapt, ("--field", "x"), "--field has no effect without --texts"),
+        (make_pairs, ("--pair-list", "l", "--limit", 3), "--limit has no effect with --pair-list"),
+        (make_pairs, ("--list-columns", "a", "b", "c"), "no effect without --pair-list"),
+    ],
+)
+def test_adapt_and_make_pairs_refuse_options_without_effect(
+    module, words, named, monkeypatch, capsys
+):
+    needed = ("--titles", "t.csv", "--output", "o") if module is make_pairs else ()
+    with pytest.raises(SystemExit, match="2"):
+        run(module, monkeypatch, *needed, *words)
+    assert named in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.slow
