@@ -9,10 +9,16 @@ The new results go to a temporary file. Words after `--` are added to the comman
 `-- --runs runs/again`, without which finished runs are read and not trained again. Arguments that
 were files of another folder are looked up by their names below the folder that RETRIEVAL_DATA
 names. Exit status 1 if a number is out of tolerance, absent or new.
+
+How much a number may differ depends on its kind. Measures: --tolerance, and means over seeds
+--deviations standard deviations more. Standard deviations: the tolerance and half of the larger.
+Differences, gains and ends of intervals: twice the tolerance and a tenth of the interval. p values:
+.01 and a quarter of the larger. Weights: a step of their grid, .1. Counts: nothing. Times, rates,
+loads and memory are not compared.
 """
 
 import dataclasses
-import math
+import json
 import os
 import shlex
 import subprocess
@@ -26,16 +32,12 @@ import tyro
 from rich.table import Table
 
 from experiments.records import read_record
-from experiments.sweep.cells import flatten
+from experiments.tolerances import Difference, compare, numbers_of
 from retrieval_jax.config import split_at_dashes
 from retrieval_jax.data_folders import DATA_VARIABLE
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import result_console
 
-# What differs from one time to the next, or says how and not what.
-IGNORED = ("provenance", "config", "configs", "seeds", "tuning", "budget")
-TIMES = ("seconds", "_second", "load_average")
-"""How names of times, rates and loads end."""
 MODULES = ("experiments.", "benchmarks.")
 RESULTS = "--results"
 
@@ -46,9 +48,8 @@ class Command:
 
     Attributes:
         record: results file.
-        tolerance: of each number, absolute; beside it numbers may differ by their own standard
-            deviations.
-        deviations: so many of these.
+        tolerance: of a measure, absolute; other kinds of numbers as above.
+        deviations: standard deviations over seeds that a mean may differ by, beside it.
         new: results of another run to compare with, instead of running the command.
         dry_run: print the command only.
     """
@@ -58,32 +59,6 @@ class Command:
     deviations: float = 2.0
     new: Path | None = None
     dry_run: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """A number that is not what it was.
-
-    Attributes:
-        name: its path in the record.
-        before: value, None if it is new.
-        after: value, None if it is absent.
-        allowed: difference that would be within tolerance.
-    """
-
-    name: str
-    before: float | None
-    after: float | None
-    allowed: float
-
-    @property
-    def is_within(self) -> bool:
-        """Whether it is within tolerance."""
-        if self.before is None or self.after is None:
-            return False
-        if math.isnan(self.before) and math.isnan(self.after):
-            return True
-        return abs(self.after - self.before) <= self.allowed
 
 
 def recorded_command(record: Mapping[str, Any], output: Path, more: Sequence[str]) -> list[str]:
@@ -113,6 +88,35 @@ def recorded_command(record: Mapping[str, Any], output: Path, more: Sequence[str
     return [sys.executable, "-m", words[2], *elsewhere, *(["--", *behind] if behind else [])]
 
 
+def read_again(path: Path) -> dict[str, Any]:
+    """Reads the record whose command is to run again.
+
+    Raises:
+        InputError: as `read_record`; or the results of a benchmark that writes no record.
+    """
+    try:
+        return read_record(path)
+    except InputError:
+        name = _benchmark_of(path)
+        if name is None:
+            raise
+    module = f"benchmarks.{name}"
+    raise InputError(
+        f"{path} is not the record of an experiment, but what {module} wrote: speed and memory,"
+        " which are never the same again, or a record in an earlier form",
+        f"Run the benchmark itself: `python -m {module}`, with options as its --help says. With"
+        " --results (benchmarks.formula_conversion) it writes a record that can be reproduced.",
+    )
+
+
+def _benchmark_of(path: Path) -> str | None:
+    """Name of the benchmark whose results a file holds; None if it holds none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))["benchmark"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
 def found(argument: str) -> str:
     """A file's name as its path below the data folder, if it lies there once; else as it is."""
     parent = os.environ.get(DATA_VARIABLE)
@@ -123,45 +127,17 @@ def found(argument: str) -> str:
     return str(places[0]) if len(places) == 1 else argument
 
 
-def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """What a record's experiment has measured, by path."""
-    kept = {name: value for name, value in record.items() if name not in IGNORED}
-    return flatten(_without_times(kept))
-
-
-def _without_times(value: Any) -> Any:
-    """The same without times, and what follows from them, at any level."""
-    if isinstance(value, Mapping):
-        return {k: _without_times(of) for k, of in value.items() if not k.endswith(TIMES)}
-    return [_without_times(of) for of in value] if isinstance(value, list) else value
-
-
-def compare(
-    before: Mapping[str, Any], after: Mapping[str, Any], tolerance: float, deviations: float
-) -> list[Difference]:
-    """Numbers of two records that are not the same, in the order of the first."""
-    old, new = numbers_of(before), numbers_of(after)
-    differences = []
-    for name in dict.fromkeys((*old, *new)):
-        if old.get(name) != new.get(name):
-            spread = max(of.get(f"{name.rpartition('.')[0]}.sd", 0.0) for of in (old, new))
-            own = deviations * spread if name.endswith(".mean") else 0.0
-            allowed = tolerance + own
-            differences.append(Difference(name, old.get(name), new.get(name), allowed))
-    return differences
-
-
 def comparison_table(differences: Sequence[Difference], compared: int) -> Table:
     """The differences as a table."""
     table = Table(title=f"{compared} numbers compared, {len(differences)} differ")
-    for name in ("number", "before", "after", "difference", "allowed", ""):
-        table.add_column(name, justify="left" if name in ("number", "") else "right")
+    for name in ("number", "kind", "before", "after", "difference", "allowed", ""):
+        table.add_column(name, justify="left" if name in ("number", "kind", "") else "right")
     for row in differences:
         both = [value for value in (row.before, row.after) if value is not None]
         change = f"{both[1] - both[0]:+.4f}" if len(both) == 2 else ""
         shown = ["" if v is None else f"{v:.4f}" for v in (row.before, row.after)]
         verdict = "" if row.is_within else "beyond"
-        table.add_row(row.name, *shown, change, f"{row.allowed:.4f}", verdict)
+        table.add_row(row.name, row.kind, *shown, change, f"{row.allowed:.4f}", verdict)
     return table
 
 
@@ -172,7 +148,7 @@ def main() -> None:
     command = tyro.cli(
         Command, prog="python -m experiments.reproduce", description=__doc__, args=own
     )
-    before = read_record(command.record)
+    before = read_again(command.record)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / command.record.name
         if command.new is None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from mathsim_jax.config import AdaptationConfig, EncoderConfig
 from mathsim_jax.datasets.corpora import hold_out
-from mathsim_jax.inference import SentenceEncoder
+from mathsim_jax.inference import SentenceEncoder, check_length, lower_case_first
 from mathsim_jax.sentence_transformers_format import SentenceModules, read_modules
 from mathsim_jax.task import MaskedTask
 from mathsim_jax.vocabulary import extend_vocabulary, frequent_commands
-from retrieval_jax.bert import Pooling
 from retrieval_jax.bert_sharding import bert_rules
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.distributed import on_main
@@ -43,6 +42,8 @@ MAX_LENGTH = 256  # word pieces in use (model card, intended use)
 def load_encoder(config: EncoderConfig, mlm_head: bool = False) -> PretrainedBert:
     """Loads the encoder that a configuration starts from, with its MLM head if asked for.
 
+    Its tokenizer lower-cases texts where the folder of sentence-transformers says so.
+
     Raises:
         InputError: as `find_encoder`, `read_modules` and `load_pretrained`.
     """
@@ -50,17 +51,21 @@ def load_encoder(config: EncoderConfig, mlm_head: bool = False) -> PretrainedBer
     if config.dropout is not None:
         overrides |= {"hidden_dropout": config.dropout, "attention_dropout": config.dropout}
     folder = find_encoder(config.encoder)
-    bert = str(folder / read_modules(folder).bert)
-    return load_pretrained(bert, config.layers, mlm_head=mlm_head, **overrides)
+    modules = read_modules(folder)
+    bert = str(folder / modules.bert)
+    encoder = load_pretrained(bert, config.layers, mlm_head=mlm_head, **overrides)
+    if modules.lower_case:
+        lower_case_first(encoder.tokenizer)
+    return encoder
 
 
-def encoder_pooling(config: EncoderConfig) -> Pooling:
-    """How the encoder that a configuration starts from pools: as its folder says, else by mean.
+def encoder_modules(config: EncoderConfig) -> SentenceModules:
+    """How the encoder that a configuration starts from makes a text a vector, as its folder says.
 
     Raises:
         InputError: as `find_encoder` and `read_modules`.
     """
-    return read_modules(find_encoder(config.encoder)).pooling
+    return read_modules(find_encoder(config.encoder))
 
 
 def adapt(
@@ -114,7 +119,7 @@ def adapt(
     trained = train_from(params, config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))
     params.pop("mlm_head")
-    adapted = sentence_encoder(encoder, params, encoder_pooling(config.model))
+    adapted = sentence_encoder(encoder, params, encoder_modules(config.model))
     on_main(lambda: adapted.save_pretrained(path / ENCODER))
     return run, trained, path / ENCODER
 
@@ -129,16 +134,23 @@ def head_training(config: AdaptationConfig) -> TrainingConfig:
     )
 
 
-def sentence_encoder(encoder: PretrainedBert, params: Params, pooling: Pooling) -> SentenceEncoder:
-    """A trained encoder to use and to save: pooled, vectors of unit length.
+def sentence_encoder(
+    encoder: PretrainedBert, params: Params, start: SentenceModules
+) -> SentenceEncoder:
+    """A trained encoder to use and to save: texts as in training, vectors of unit length.
 
     Args:
         encoder: whose architecture and tokenizer it is.
         params: of `Bert`, without heads.
-        pooling: how a text becomes a vector.
+        start: of the folder that training started from. Pooling and lower case stay; prompts do
+            not, as training has none.
     """
-    length = min(MAX_LENGTH, encoder.config.max_positions)
-    modules = SentenceModules(pooling=pooling, normalize=True, max_length=length)
+    modules = SentenceModules(
+        pooling=start.pooling,
+        normalize=True,
+        max_length=min(MAX_LENGTH, encoder.config.max_positions),
+        lower_case=start.lower_case,
+    )
     return SentenceEncoder(encoder.config, params, encoder.tokenizer, modules)
 
 
@@ -153,15 +165,6 @@ def refuse_blank(texts: Sequence[str]) -> None:
     blank = next((i for i, text in enumerate(texts) if not text.strip()), None)
     if blank is not None:
         raise InputError(f"text {blank} is only white space", "Leave it out.")
-
-
-def check_length(max_length: int, encoder: PretrainedBert) -> None:
-    """Refuses texts longer than the encoder's positions, by an `InputError`."""
-    if not 3 <= max_length <= encoder.config.max_positions:
-        raise InputError(
-            f"max_length is {max_length}, the encoder has {encoder.config.max_positions} positions",
-            f"Give 3 to {encoder.config.max_positions}.",
-        )
 
 
 def _tokenize_some(texts: Sequence[str], encoder: PretrainedBert, max_length: int) -> TokenTable:

@@ -15,7 +15,7 @@ from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import Evaluation, evaluate
 from retrieval_jax.rankings import Qrels, Ranking
 
-PAIR_MEASURES = ("Spearman", "Pearson", "AP", "accuracy")
+PAIR_MEASURES = ("Spearman", "Pearson", "AP", "best accuracy")
 RETRIEVAL_MEASURES = ("MAP", "RR")
 
 
@@ -44,8 +44,9 @@ def pair_measures(scores: ArrayLike, labels: ArrayLike) -> dict[str, float]:
 
     Returns:
         "Spearman" and "Pearson" correlation of scores and labels; "AP", average precision of the
-        positives; "accuracy" at the best threshold on these pairs, an upper bound. Correlations of
-        scores that are all equal are 0.
+        positives; "best accuracy", at the threshold that is best for these very pairs: an upper
+        bound of what a threshold chosen on others gives. Correlations of scores that are all equal
+        are 0.
 
     Raises:
         InputError: shapes that disagree, scores that are not finite, other labels, or only one.
@@ -66,7 +67,7 @@ def pair_measures(scores: ArrayLike, labels: ArrayLike) -> dict[str, float]:
         correlations = {"Spearman": float(spearman[0]), "Pearson": float(pearson[0])}
     return correlations | {
         "AP": float(sklearn_metrics.average_precision_score(labels, scores)),
-        "accuracy": best_accuracy(scores, labels),
+        "best accuracy": best_accuracy(scores, labels),
     }
 
 

@@ -1,5 +1,6 @@
 """Fine-tuning on pairs: from an encoder and labelled pairs to one whose cosine tells them apart."""
 
+import dataclasses
 import functools
 from pathlib import Path
 
@@ -11,8 +12,7 @@ from mathsim_jax.adaptation import (
     ENCODER,
     MAX_LENGTH,
     PACKAGE,
-    check_length,
-    encoder_pooling,
+    encoder_modules,
     load_encoder,
     sentence_encoder,
 )
@@ -21,6 +21,7 @@ from mathsim_jax.data import grouped_folds, tokenize_pairs
 from mathsim_jax.datasets.math_text import extra_pairs, german_pairs
 from mathsim_jax.datasets.pairs import Pairs, join_pairs
 from mathsim_jax.evaluation import pair_cosines
+from mathsim_jax.inference import check_length
 from mathsim_jax.task import PairTask
 from retrieval_jax.bert import Pooling
 from retrieval_jax.bert_sharding import bert_rules
@@ -61,9 +62,9 @@ def pooling_of(config: FineTuningConfig) -> Pooling:
     """The pooling that a configuration means: its own, else that of its encoder's folder.
 
     Raises:
-        InputError: as `encoder_pooling`.
+        InputError: as `encoder_modules`.
     """
-    return config.pooling or encoder_pooling(config.model)
+    return config.pooling or encoder_modules(config.model).pooling
 
 
 def make_task(
@@ -125,7 +126,8 @@ def fine_tune(
     run.write_json("card.json", dict(pairs.card))
     trained = train(task, config.training, run)
     params = jax.tree.map(np.asarray, restore_params(path))
-    best = sentence_encoder(encoder, params, pooling_of(config))
+    modules = dataclasses.replace(encoder_modules(config.model), pooling=pooling_of(config))
+    best = sentence_encoder(encoder, params, modules)
     on_main(lambda: best.save_pretrained(path / ENCODER))
     return run, trained, path / ENCODER
 

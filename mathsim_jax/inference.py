@@ -22,7 +22,7 @@ from retrieval_jax.errors import InputError
 from retrieval_jax.huggingface import save_bert
 from retrieval_jax.params import Params
 from retrieval_jax.pipeline import tokenize
-from retrieval_jax.pretrained import find_encoder, load_pretrained
+from retrieval_jax.pretrained import PretrainedBert, find_encoder, load_pretrained
 
 VectorDtype = Literal["float32", "float16"]
 # Texts and characters that are tokenised at once: bounds what they take besides their vectors.
@@ -62,24 +62,31 @@ class SentenceEncoder:
         self._params: Params = jax.device_put(params, may_alias=True)
         self._encode_batch = functools.partial(jit_encoder(config, modules.pooling), self._params)
         if modules.lower_case:
-            _lower_case_first(tokenizer)
+            lower_case_first(tokenizer)
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, dtype: Dtype = "float32") -> "SentenceEncoder":
+    def from_pretrained(
+        cls, name: str | Path, dtype: Dtype = "float32", max_length: int | None = None
+    ) -> "SentenceEncoder":
         """Loads a model.
 
         Args:
             name: folder of sentence-transformers or, then pooled by mean, of a BERT; a package or
                 hub name (`retrieval_jax.pretrained.find_encoder`).
             dtype: of the encoder's computation; bfloat16 on accelerators.
+            max_length: word pieces at which texts are cut, [CLS] and [SEP] included; None = as the
+                folder says.
 
         Raises:
-            InputError: nothing of that name, unusable files (weights must be safetensors), or a
-                module that we do not have.
+            InputError: nothing of that name, unusable files (weights must be safetensors), a module
+                that we do not have, or a `max_length` that the encoder does not hold.
         """
         folder = find_encoder(str(name))
         modules = read_modules(folder)
         bert = load_pretrained(str(folder / modules.bert), dtype=dtype)
+        if max_length is not None:
+            check_length(max_length, bert)
+            modules = dataclasses.replace(modules, max_length=max_length)
         return cls(bert.config, bert.params, bert.tokenizer, modules)
 
     @property
@@ -256,7 +263,16 @@ def _blocks(texts: Iterator[str]) -> Iterator[list[str]]:
         yield block
 
 
-def _lower_case_first(tokenizer: PreTrainedTokenizerBase) -> None:
+def check_length(max_length: int, encoder: PretrainedBert) -> None:
+    """Refuses texts longer than the encoder's positions, by an `InputError`."""
+    if not 3 <= max_length <= encoder.config.max_positions:
+        raise InputError(
+            f"max_length is {max_length}, the encoder has {encoder.config.max_positions} positions",
+            f"Give 3 to {encoder.config.max_positions}.",
+        )
+
+
+def lower_case_first(tokenizer: PreTrainedTokenizerBase) -> None:
     """Makes a tokenizer lower-case texts before its own normalisation."""
     backend: Any = tokenizer.backend_tokenizer
     own = [] if backend.normalizer is None else [backend.normalizer]

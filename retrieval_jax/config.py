@@ -120,6 +120,12 @@ def split_at_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(words[:at]), list(words[at + 1 :])
 
 
+def given_options(words: Sequence[str]) -> set[str]:
+    """Options that a command line names, as the help writes them: `--training.batch-size`."""
+    own, _ = split_at_dashes(words)
+    return {word.partition("=")[0].replace("_", "-") for word in own if word.startswith("--")}
+
+
 def parse_command_line(
     presets: Mapping[str, C],
     prog: str,

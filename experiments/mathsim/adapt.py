@@ -24,10 +24,11 @@ from mathsim_jax.vocabulary import Pieces, count_pieces
 from retrieval_jax import plots
 from retrieval_jax.config import parse_command_line
 from retrieval_jax.distributed import is_main
-from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries, read_metrics
 
 COUNTED = 2000  # texts of which the pieces are counted
+FIELD = "text"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +39,26 @@ class Command:
         config: the configuration.
         run: run folder, made here; an interrupted run is taken up.
         texts: files of texts; by default all texts of the data folder.
-        field: of JSON lines, where the text is.
-        folder: `math_text`; by default in the folder that RETRIEVAL_DATA names.
+        field: of JSON lines of `texts`, where the text is.
+        folder: `math_text`, if there are no `texts`; by default in the folder that RETRIEVAL_DATA
+            names.
+
+    Raises:
+        InputError: a `folder` beside `texts`, or a `field` without them.
     """
 
     config: Annotated[AdaptationConfig, tyro.conf.arg(name="")]
     run: Path = Path("runs/mathsim/adapted")
     texts: tuple[Path, ...] = ()
-    field: str = "text"
+    field: str = FIELD
     folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what would have no effect."""
+        if self.texts and self.folder is not None:
+            raise InputError("--folder has no effect with --texts", "Leave one of the two out.")
+        if not self.texts and self.field != FIELD:
+            raise InputError("--field has no effect without --texts", "Name some, or leave it out.")
 
 
 def load_texts(command: Command) -> list[str]:

@@ -9,18 +9,23 @@ SCORE     see experiments.mathsim.table
 
 The pairs of zbMATH abstracts in `math_text` have 16 seeds in train and 4 in dev: too few for a dev
 set. So candidates (loss, further pairs) are compared by cross-validation over both, grouped by
-seed, by Spearman's correlation over the pairs that are not German; the best is trained on all of
-them with several random seeds. The test pairs are not looked at here. Each seed's encoder is a
-sentence-transformers folder, RUN/seed_0/encoder.
+seed, by Spearman's correlation over the pairs that are not German; the best is trained on all that
+are not German (`--german`: on all) with several random seeds. The test pairs are not looked at
+here. Each seed's encoder is a sentence-transformers folder, RUN/seed_0/encoder.
 
-With `--pairs FOLDER` (of experiments.mathsim.make_pairs) it trains on that folder's train, chooses
-the best step on its dev, as published, and measures its test.
+`--choice FILE` trains what an earlier run chose, `--as-configured` what the command line says. With
+`--pairs FOLDER` (of experiments.mathsim.make_pairs) it trains on that folder's train as configured,
+chooses the best step on its dev, as published, and measures its test: all pairs of each, German
+too. `--german` is of zbMATH's pairs, where that gives the label away. An option that has no effect
+in the way that is chosen is refused.
 """
 
 import dataclasses
 import json
+import sys
+from collections.abc import Set
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -31,7 +36,7 @@ from mathsim_jax.datasets.msc_pairs import read_pairs
 from mathsim_jax.datasets.pairs import Pairs, join_pairs
 from mathsim_jax.evaluation import pair_measures
 from mathsim_jax.fine_tuning import cross_validate, fine_tune, score_pairs, training_pairs
-from retrieval_jax.config import parse_command_line, to_dict
+from retrieval_jax.config import given_options, parse_command_line, to_dict
 from retrieval_jax.distributed import is_main
 from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.files import write_json
@@ -48,6 +53,36 @@ CANDIDATES: dict[str, dict[str, Any]] = {
 }
 CHOICE = "choice.json"
 
+Way = Literal["with --pairs", "with --as-configured", "with --choice", "where it is chosen"]
+CHOSEN = "--objective", "--extra", "--chunk-pairs"
+OF_DEV = "--training.evaluate-every", "--training.best-measure", "--training.patience"
+NO_DEV = "There are no dev pairs, the last step is taken: leave it out."
+NOT_CHOOSING = "It is of the cross-validation, which is not done: leave it out."
+NO_EFFECT: dict[Way, dict[tuple[str, ...], str]] = {
+    "with --pairs": {
+        ("--seeds",): "One seed is trained: give --training.seed.",
+        ("--folds", "--choice", "--as-configured"): NOT_CHOOSING,
+        ("--german", "--no-german"): "Pairs of your own are taken as they are: leave it out.",
+    },
+    "with --as-configured": {
+        ("--choice",): "Leave one of the two out.",
+        ("--folds", "--test-length"): NOT_CHOOSING,
+        ("--training.seed",): "Give --seeds.",
+        OF_DEV: NO_DEV,
+    },
+    "with --choice": {
+        CHOSEN: "The file says it: leave it out, or give --as-configured instead of --choice.",
+        ("--folds", "--test-length"): NOT_CHOOSING,
+        ("--training.seed",): "Give --seeds.",
+        OF_DEV: NO_DEV,
+    },
+    "where it is chosen": {
+        CHOSEN: "Add --as-configured to train what the command line says, or leave it out.",
+        OF_DEV: NO_DEV,
+    },
+}
+"""Options that would be ignored in each way to train, and the remedy."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Command:
@@ -55,13 +90,13 @@ class Command:
 
     Attributes:
         config: the configuration.
-        run: folder, made here, with a run folder for each seed.
+        run: folder, made here, with a run folder for each seed; with `pairs` the run folder.
         folder: `math_text`; by default in the folder that RETRIEVAL_DATA names.
         pairs: folder of train, dev and test pairs of your own, instead.
-        seeds: random seeds of the final trainings.
+        seeds: random seeds of the final trainings; not with `pairs`.
         folds: of the cross-validation.
-        test_length: word pieces a text is cut to when it is tested.
-        choice: a file that an earlier run wrote, instead of choosing again.
+        test_length: word pieces a text is cut to when it is held out or tested.
+        choice: the choice.json of an earlier run, instead of choosing again.
         as_configured: train what the command line says, without choosing.
     """
 
@@ -76,16 +111,53 @@ class Command:
     as_configured: bool = False
 
 
+def way_of(command: Command) -> Way:
+    """How a command trains."""
+    if command.pairs is not None:
+        return "with --pairs"
+    if command.as_configured:
+        return "with --as-configured"
+    return "where it is chosen" if command.choice is None else "with --choice"
+
+
+def refuse_options(way: Way, given: Set[str]) -> None:
+    """Refuses options that have no effect in a way to train, by an `InputError`.
+
+    Args:
+        way: to train.
+        given: options, as `given_options` has them.
+    """
+    for options, remedy in NO_EFFECT[way].items():
+        refuse(options, given, way, remedy)
+
+
+def refuse_unused(config: FineTuningConfig, given: Set[str], own_pairs: bool) -> None:
+    """Refuses options that have no effect on what is trained in the end, by an `InputError`.
+
+    Args:
+        config: what is trained.
+        given: options, as `given_options` has them.
+        own_pairs: whether the pairs do not come from the folder of the data.
+    """
+    if config.objective != "contrastive":
+        where, remedy = f"with the objective {config.objective!r}", "It is of 'contrastive'."
+        refuse(("--temperature",), given, where, f"{remedy} Leave it out.")
+    if not config.extra:
+        remedy = "Name some (--extra), or leave it out."
+        options = ("--extra-limit", *(("--folder",) if own_pairs else ()))
+        refuse(options, given, "without further pairs", remedy)
+
+
+def refuse(options: tuple[str, ...], given: Set[str], where: str, remedy: str) -> None:
+    """Refuses those of `options` that are given."""
+    found = [option for option in options if option in given]
+    if found:
+        raise InputError(f"no effect {where}: {', '.join(found)}", remedy)
+
+
 def read_training_pairs(folder: Path) -> Pairs:
     """Pairs of zbMATH abstracts of train and dev together."""
     return join_pairs([read_abstract_pairs(folder, split) for split in ("train", "dev")])
-
-
-def with_fields(config: FineTuningConfig, fields: dict[str, Any]) -> FineTuningConfig:
-    """The configuration of a candidate; chunks are for the contrastive loss alone."""
-    if fields["objective"] != "contrastive":
-        fields = fields | {"chunk_pairs": None}
-    return dataclasses.replace(config, **fields)
 
 
 def choose(command: Command, pairs: Pairs, folder: Path) -> dict[str, Any]:
@@ -98,7 +170,7 @@ def choose(command: Command, pairs: Pairs, folder: Path) -> dict[str, Any]:
     encoder = load_encoder(command.config.model)
     scores = {"untouched": score_pairs(command.config, encoder, pairs, command.test_length)}
     for name, fields in CANDIDATES.items():
-        config = with_fields(command.config, fields)
+        config = dataclasses.replace(command.config, **fields)
         scores[name] = cross_validate(config, pairs, command.folds, folder, command.test_length)
     measures = {name: pair_measures(s[kept], pairs.labels[kept]) for name, s in scores.items()}
     for name, row in measures.items():
@@ -124,8 +196,9 @@ def read_choice(path: Path) -> dict[str, Any]:
         raise InputError(f"no such file: {path}", "Give the choice.json of an earlier run.")
     try:
         choice = json.loads(path.read_text(encoding="utf-8"))
-        fields = choice["fields"]
-        return choice | {"fields": fields | {"extra": tuple(fields["extra"])}}
+        of = choice["fields"]
+        fields = {"objective": of["objective"], "extra": tuple(of["extra"])}
+        return choice | {"chosen": choice["chosen"], "fields": fields}
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no choice: {error!r}", "Choose again.") from error
 
@@ -142,11 +215,14 @@ def train_seeds(command: Command, config: FineTuningConfig, pairs: Pairs, folder
 
 
 def train_own_pairs(command: Command, folder: Path) -> None:
-    """Trains on pairs of the user's, chooses the step on dev, measures test."""
+    """Trains on pairs of the user's, chooses the step on dev, measures test.
+
+    All three are taken as they are, German too: that it gives the label away is of zbMATH's pairs.
+    """
     splits = {name: read_pairs(folder / f"{name}.jsonl") for name in ("train", "dev", "test")}
     for name, part in splits.items():
         print(f"{name}: {part.summary}")
-    config = command.config
+    config = dataclasses.replace(command.config, german=True)
     extra = data_folder(command.folder) if config.extra else None
     chosen = training_pairs(config, splits["train"], extra)
     run, trained, encoder = fine_tune(config, chosen, splits["dev"], command.run)
@@ -162,24 +238,35 @@ def train_own_pairs(command: Command, folder: Path) -> None:
 def main() -> None:
     """Fine-tunes as the command line says."""
     commands = {name: Command(config) for name, config in FINE_TUNING_PRESETS.items()}
-    description = "Fine-tunes an encoder on labelled pairs."
+    description = (
+        "Fine-tunes an encoder on labelled pairs. Of zbMATH's pairs it chooses loss and further"
+        " pairs by cross-validation, unless --choice or --as-configured says them; --pairs are your"
+        " own, and all is as configured. Options without effect are refused."
+    )
     command = parse_command_line(commands, "python -m experiments.mathsim.finetune", description)
     quiet_libraries()
+    given = given_options(sys.argv[1:])
+    refuse_options(way_of(command), given)
+    config, choice = command.config, None
+    if command.choice is not None:
+        choice = read_choice(command.choice)
+        config = dataclasses.replace(config, **choice["fields"])
+    if way_of(command) != "where it is chosen":
+        refuse_unused(config, given, command.pairs is not None)
     if command.pairs is not None:
         train_own_pairs(command, command.pairs)
         return
     folder = data_folder(command.folder)
     pairs = read_training_pairs(folder)
     print(f"zbMATH abstracts, train and dev: {pairs.summary}")
-    config = command.config
     if not command.as_configured:
-        choice = read_choice(command.choice) if command.choice else choose(command, pairs, folder)
+        choice = choice or choose(command, pairs, folder)
+        config = dataclasses.replace(config, **choice["fields"])
         if is_main():
             command.run.mkdir(parents=True, exist_ok=True)
-            record = choice | {"config": to_dict(config)}
+            record = choice | {"config": to_dict(command.config)}
             write_json(command.run / CHOICE, record)  # which another process may be reading
         print(f"chosen: {choice['chosen']}")
-        config = with_fields(config, choice["fields"])
     train_seeds(command, config, pairs, folder)
 
 

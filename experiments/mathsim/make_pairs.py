@@ -6,7 +6,8 @@ HARDWARE  1 CPU core
 
 The table has an id, a title and MSC codes a row, the primary code first. With `--pair-list` the
 pairs are those of a list of identifiers, such as the one that the paper's authors publish, and the
-table only gives titles. Writes train, dev and test (80, 10 and 10 %, seed 1) and a card of counts.
+table gives the titles; works without codes are left out there too. Writes train, dev and test (80,
+10 and 10 %, by --seed) and a card of counts.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ from mathsim_jax.datasets.msc_pairs import (
     split_pairs,
     write_pairs,
 )
-from retrieval_jax.errors import one_screen_errors
+from retrieval_jax.errors import InputError, one_screen_errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +36,13 @@ class Command:
         titles: table of works, .jsonl, .csv or .tsv, also packed.
         output: folder to write.
         columns: names of the columns of id, title and codes.
-        pair_list: table of labelled pairs of ids.
+        pair_list: table of labelled pairs of ids, instead of making pairs.
         list_columns: names of its columns of both ids and the label.
-        limit: positives at most, chosen at random.
+        limit: positives made at most, chosen at random.
         seed: of the choice, of the negatives, and of the split.
+
+    Raises:
+        InputError: a `limit` with `pair_list`, or `list_columns` without it.
     """
 
     titles: Path
@@ -48,6 +52,19 @@ class Command:
     list_columns: tuple[str, str, str] = LIST_COLUMNS
     limit: int | None = None
     seed: int = SPLIT_SEED
+
+    def __post_init__(self) -> None:
+        """Refuses what would have no effect."""
+        if self.pair_list is not None and self.limit is not None:
+            raise InputError(
+                "--limit has no effect with --pair-list",
+                "All pairs of the list are taken: leave it out, or shorten the list.",
+            )
+        if self.pair_list is None and self.list_columns != LIST_COLUMNS:
+            raise InputError(
+                "--list-columns has no effect without --pair-list",
+                "Name the list, or leave it out.",
+            )
 
 
 @one_screen_errors

@@ -26,7 +26,7 @@ class Command:
 
     Attributes:
         page: HTML file to write.
-        runs: run folders whose training curves the page shows.
+        runs: run folders whose training curves the page shows; it says which have none.
         markdown: False leaves those Markdown pages as they are.
         results: folder of results files, for the page.
     """

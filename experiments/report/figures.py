@@ -177,12 +177,20 @@ def auc_by_tags(
 
 
 def training_figure(run: Path, measure: str) -> Figure | None:
-    """Loss and dev measure of a run folder against steps; None without any."""
+    """Loss and dev measure of a run folder against steps; None without any.
+
+    The numbers are those on dev, of a run without dev data its losses.
+    """
     entries = read_metrics(run)
     dev = [e for e in entries if e["kind"] == "dev" and e.get(measure) is not None]
-    if not any(entry["kind"] == "train" for entry in entries):
+    losses = [e for e in entries if e["kind"] == "train" and e.get("loss") is not None]
+    if not losses:
         return None
-    title = f"Training of {run.name}: loss, and {measure} on dev"
     svg = drawn(lambda path: plots.training_curves(entries, measure, path))
-    rows = [[str(e["step"]), f"{e[measure]:.4f}"] for e in dev]
-    return Figure(svg, title, Table(["step", f"dev {measure}"], rows, title))
+    title = f"Training of {run.name}: loss"
+    shown, name, header = losses, "loss", "loss"
+    if dev:
+        title += f", and {measure} on dev"
+        shown, name, header = dev, measure, f"dev {measure}"
+    rows = [[str(e["step"]), f"{e[name]:.4f}"] for e in shown]
+    return Figure(svg, title, Table(["step", header], rows, title))

@@ -26,6 +26,9 @@ def page(records: Records, benchmarks: Records, runs: Sequence[Path] = ()) -> st
         records: results files by name.
         benchmarks: those of benchmarks.
         runs: run folders whose training curves are shown.
+
+    Raises:
+        InputError: a folder of no run.
     """
     papers = read_papers()
     claims = overview(PAPERS, records)
@@ -35,9 +38,8 @@ def page(records: Records, benchmarks: Records, runs: Sequence[Path] = ()) -> st
     others = [block for name in records if name not in known for block in own(name, records)]
     if others:
         sections.append(section("more", "More results", others))
-    curves = [figure for run in runs if (figure := run_figure(run))]
-    if curves:
-        sections.append(section("training", "Training curves", curves))
+    if runs:
+        sections.append(section("training", "Training curves", list(map(run_curves, runs))))
     if benchmarks:
         blocks = benchmark_blocks(list(benchmarks.values()))
         sections.append(section("speed", "Speed", blocks))
@@ -100,10 +102,14 @@ def _seeds(seeds: Any) -> str:
     return ", ".join(map(str, seeds)) if isinstance(seeds, list) else str(seeds or "")
 
 
-def run_figure(run: Path) -> Block | None:
-    """The training curves of a run folder, by the measure that its configuration names."""
-    config = RunFolder(run, "").read_json("config.json")["config"]
-    return training_figure(run, config["training"]["best_measure"])
+def run_curves(run: Path) -> Block:
+    """The training curves of a run folder, by the measure that its configuration names.
+
+    Says so where it has none, such as one of a cross-validation, whose trainings keep nothing.
+    """
+    training = RunFolder(run, "").read_json("config.json")["config"].get("training")
+    figure = training_figure(run, training["best_measure"]) if training else None
+    return figure or f"The run `{run.name}` has no training curves: it logged no steps."
 
 
 def section(identifier: str, title: str, blocks: Sequence[Block]) -> str:

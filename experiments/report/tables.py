@@ -6,11 +6,16 @@ from typing import Any
 from experiments.gcl.names import AUGMENTATION_NAMES
 from experiments.records import mean_and_sd
 from experiments.report.blocks import Block, Notes, Table
+from experiments.report.published import read_papers
 
 Results = Mapping[str, Any]
 BASELINES = "gcl formula retrieval baselines"
 TAG_MEASURES = ("MAP", "AUC", "P@10", "NDCG@10")
 LEVEL = 0.05
+BEST_ACCURACY = (
+    "Best accuracy is at the threshold that is best for the very pairs that are measured: an upper"
+    " bound."
+)
 
 
 def result_blocks(results: Results) -> list[Block]:
@@ -202,16 +207,39 @@ def conversion_blocks(results: Results) -> list[Block]:
 def similarity_blocks(results: Results) -> list[Block]:
     """Similarity: encoders by measures on each set of pairs, beside published ones."""
     blocks: list[Block] = [f"{results['data']}; {seeds_in_words(results)}"]
+    if "reading" in results:  # which earlier results do not say
+        blocks.append(reading_in_words(results["reading"]))
     for name, comparison in results["comparisons"].items():
         systems = comparison["systems"]
         measures = list(next(iter(systems.values())))
         rows = [[n, *(mean_and_sd(row[m]) for m in measures)] for n, row in systems.items()]
         blocks.append(Table([f"{name}: {comparison['pairs']}", *measures], rows))
         blocks.append(Notes([difference(row) for row in comparison["differences"]]))
-    published = results["published"]
-    rows = [[system, f"{value:.3f}"] for system, value in published["Spearman"].items()]
-    blocks.append(Table([f"published, on {published['data']}", "Spearman"], rows))
+    blocks.append(BEST_ACCURACY)
+    (paper,) = (paper for paper in read_papers() if paper.id == "mathsim")
+    for table in paper.tables:
+        rows = [[system, *values] for system, values in table.rows.items()]
+        blocks.append(Table([f"published, on other data: {table.data}", *table.measures], rows))
     return blocks
+
+
+def reading_in_words(reading: Mapping[str, Results]) -> str:
+    """How encoders turn texts into vectors: what all do alike, and where they differ.
+
+    Args:
+        reading: encoder -> setting -> value; all have the same settings.
+    """
+    alike, different = [], []
+    for setting in next(iter(reading.values())):
+        values = {name: str(of[setting]).lower() for name, of in reading.items()}
+        called = setting.replace("_", " ")
+        if len(set(values.values())) == 1:
+            alike.append(f"{called} {next(iter(values.values()))}")
+        else:
+            listed = ", ".join(f"{name}: {value}" for name, value in values.items())
+            different.append(f"{called} ({listed})")
+    differ = f" The encoders differ in {'; '.join(different)}." if different else ""
+    return f"All encoders alike: {', '.join(alike) or 'nothing'}.{differ}"
 
 
 def tag_blocks(results: Results) -> list[Block]:

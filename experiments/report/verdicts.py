@@ -122,7 +122,7 @@ def _is(name: str, start: str | tuple[str, ...]) -> bool:
 
 
 def similarity(first: str, second: str) -> Judge:
-    """A claim that one encoder has a higher Spearman correlation, on all pairs and on ours."""
+    """A claim that one encoder has a higher Spearman correlation, on each set of test pairs."""
 
     def judge(records: Records) -> Verdict:
         record = records.get("mathsim_zbmath")

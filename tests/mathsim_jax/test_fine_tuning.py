@@ -1,6 +1,7 @@
 """From pairs to a folder that tells them apart: both objectives, cross-validation, refusals."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import mathsim_jax
+from mathsim_jax import fine_tuning
 from mathsim_jax.data import tokenize_pairs
 from mathsim_jax.datasets.pairs import Pairs
 from mathsim_jax.evaluation import pair_measures
@@ -19,6 +21,7 @@ from mathsim_jax.fine_tuning import (
     score_pairs,
     training_pairs,
 )
+from mathsim_jax.sentence_transformers_format import SentenceModules, write_modules
 from retrieval_jax.bert import Bert, pool
 from retrieval_jax.errors import InputError
 from retrieval_jax.losses import l2_normalize
@@ -58,6 +61,24 @@ def test_training_tells_pairs_apart_and_the_folder_does_so_too(encoder_folder, t
     first, second = (encoder.encode(list(part)) for part in (DEV.first, DEV.second))
     np.testing.assert_allclose((first * second).sum(axis=1), scores, atol=1e-5)
     assert run.read_json("card.json") == {}
+
+
+def test_what_lower_cases_texts_does_so_in_training_and_after(tmp_path):
+    config = write_tiny_bert(tmp_path / "bert", words=(*SUBJECTS, *FILLERS))
+    path = tmp_path / "bert" / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"do_lower_case": False}))
+    start = SentenceModules(lower_case=True, prompts={"q": "curve "}, default_prompt="q")
+    write_modules(tmp_path / "bert", start, config.hidden_size)
+    tuning = fine_tuning_config(str(tmp_path / "bert"), steps=1)
+    learned = load_encoder(tuning.model).tokenizer
+    assert learned.tokenize("Every GRAPH") == ["every", "graph"]
+    _, _, folder = fine_tune(tuning, PAIRS, None, tmp_path / "run")
+    tuned = dataclasses.replace(tuning.model, encoder=str(folder))
+    assert load_encoder(tuned).tokenizer.tokenize("GRAPH") == ["graph"]
+    encoder = mathsim_jax.SentenceEncoder.from_pretrained(folder)
+    assert (encoder.modules.lower_case, encoder.modules.prompts) == (True, {})
+    upper, lower = encoder.encode(["Every GRAPH", "every graph"])
+    np.testing.assert_allclose(upper, lower, atol=1e-6)
 
 
 def test_the_cosine_objective_is_the_squared_error_of_each_pair(encoder_folder):
@@ -183,11 +204,32 @@ def test_one_device_and_a_mesh_train_alike(encoder_folder):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-4), *params)
 
 
-def test_cross_validation_scores_each_pair_by_a_stranger(encoder_folder):
+def test_cross_validation_scores_each_pair_by_a_stranger(encoder_folder, monkeypatch):
     config = fine_tuning_config(encoder_folder)
+    tokenized: list[Pairs] = []
+
+    def recorded(pairs, *args):
+        tokenized.append(pairs)
+        return tokenize_pairs(pairs, *args)
+
+    monkeypatch.setattr(fine_tuning, "tokenize_pairs", recorded)
     scores = cross_validate(config, PAIRS, 2, None, test_length=16)
-    assert scores.shape == (len(PAIRS),)
     assert pair_measures(scores, PAIRS.labels)["AP"] > 0.9
+    # Of each fold the pairs that it learns from, then those that it scores.
+    learned, held_out = tokenized[::2], tokenized[1::2]
+    assert len(learned) == len(held_out) == 2
+    for known, strange in zip(learned, held_out, strict=True):
+        assert not set(known.groups) & set(strange.groups)
+        assert set(known.groups) | set(strange.groups) == set(PAIRS.groups)
+        assert len(known) + len(strange) == len(PAIRS)
+    assert not set(held_out[0].groups) & set(held_out[1].groups)
+    # The last fold's encoder has learned from its pairs alone, not from the fold before.
+    task = make_task(config, load_encoder(config.model), learned[-1], None)
+    trained = train(task, config.training, show_progress=False)
+    tested = tokenize_pairs(held_out[-1], load_encoder(config.model).tokenizer, 16)
+    expected = task.cosines(jax.device_get(trained.params), tested)
+    of_fold = np.isin(PAIRS.groups, held_out[-1].groups)
+    np.testing.assert_allclose(scores[of_fold], expected, atol=1e-5)
 
 
 def test_german_is_left_out_and_extra_pairs_need_a_folder(encoder_folder):

@@ -182,6 +182,17 @@ def test_prompts_go_before_texts(tmp_path):
     np.testing.assert_allclose(encoder.encode("a b", prompt=""), expected, atol=1e-5)
 
 
+def test_texts_are_cut_where_the_caller_says(tmp_path):
+    make_folder(tmp_path, max_length=4)
+    assert SentenceEncoder.from_pretrained(tmp_path).max_length == 4
+    longer = SentenceEncoder.from_pretrained(tmp_path, max_length=6)
+    assert longer.max_length == 6
+    expected = by_hand(tmp_path, ["a b c d"], "mean")[0]
+    np.testing.assert_allclose(longer.encode("a b c d e f"), expected, atol=1e-5)
+    with pytest.raises(InputError, match="max_length is 65, the encoder has 64 positions"):
+        SentenceEncoder.from_pretrained(tmp_path, max_length=65)
+
+
 def test_lower_case_goes_before_the_tokenizer(tmp_path):
     make_folder(tmp_path)
     path = tmp_path / "tokenizer_config.json"

@@ -9,6 +9,7 @@ from retrieval_jax.config import (
     added_later,
     differences,
     from_dict,
+    given_options,
     lasting,
     parse_command_line,
     preset,
@@ -128,3 +129,5 @@ def test_words_are_split_at_the_first_dashes():
     assert split_at_dashes(["a", "--b", "--", "c", "--", "d"]) == (["a", "--b"], ["c", "--", "d"])
     assert split_at_dashes(["a"]) == (["a"], [])
     assert split_at_dashes(["--"]) == ([], [])
+    words = ["--preset", "small", "--a_b.c-d=--e", "x", "-1", "--", "--other"]
+    assert given_options(words) == {"--preset", "--a-b.c-d"}

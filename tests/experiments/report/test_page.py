@@ -9,7 +9,13 @@ import pytest
 
 from experiments.report import __main__ as command_line
 from experiments.report.blocks import Figure, Notes, Table, to_html, to_markdown
-from experiments.report.figures import heat_maps, line_figure, result_figures, tag_figures
+from experiments.report.figures import (
+    heat_maps,
+    line_figure,
+    result_figures,
+    tag_figures,
+    training_figure,
+)
 from experiments.report.markdown import fill
 from experiments.report.page import page
 from experiments.report.published import published_blocks, read_papers
@@ -169,4 +175,35 @@ def test_the_command_writes_the_page(tmp_path, monkeypatch):
     text = (tmp_path / "p.html").read_text(encoding="utf-8")
     outline(text)
     assert "Training of run: loss, and RR on dev" in text
+    assert "has no training curves" not in text
     assert '<h2 id="speed">' in text
+
+
+def test_a_run_without_dev_data_shows_its_losses(tmp_path):
+    lines = [{"step": step, "kind": "train", "loss": 2 / step} for step in (1, 2)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    figure = training_figure(tmp_path, "RR")
+    assert figure is not None
+    assert figure.title == f"Training of {tmp_path.name}: loss"
+    assert figure.numbers.header == ["step", "loss"]
+    assert figure.numbers.rows == [["1", "2.0000"], ["2", "1.0000"]]
+    dev = {"step": 2, "kind": "dev", "RR": 0.5}
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, [*lines, dev])))
+    figure = training_figure(tmp_path, "RR")
+    assert figure is not None
+    assert figure.title.endswith(": loss, and RR on dev")
+    assert figure.numbers.rows == [["2", "0.5000"]]
+
+
+def test_runs_without_curves_are_named(tmp_path):
+    settings = {"fine_tuning": {"training": {"best_measure": "Spearman"}}, "folds": 3}
+    of_runs = {"folds<": settings, "unlogged": {"training": {"best_measure": "RR"}}}
+    for name, config in of_runs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps({"config": config}))
+    text = page({}, {}, [tmp_path / name for name in of_runs])
+    outline(text)
+    for name in ("folds&lt;", "unlogged"):
+        assert f"The run <code>{name}</code> has no training curves" in text
+    with pytest.raises(InputError, match=r"no config\.json in .*seeds"):
+        page({}, {}, [tmp_path / "seeds"])
