@@ -66,6 +66,8 @@ def test_lists_of_apt_are_made_once(tmp_path, apt_lists) -> None:
     kept = load_collection(config, tmp_path / "data")
     same(kept, builders.read_apt_lists(apt_lists, "de"))
     assert kept.corpora["en"]
+    # Its first version had a graph with the packages of dev: what was kept of it is not taken.
+    assert [path.name for path in (tmp_path / "data" / "debian_apt").glob("*/*")] == ["2.0.0"]
 
 
 def test_sources_that_are_not_there(tmp_path, monkeypatch) -> None:
