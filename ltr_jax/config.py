@@ -35,6 +35,8 @@ class DataConfig:
         word_scale: root mean square that the numbers of each word's vector are scaled to; None =
             as trained: word2vec gives rare words short vectors, `pair_vectors` long ones.
         category_scale: the same of categories.
+        corpus: names of files in the source's folder with further texts for word2vec
+            (`datasets.corpora`), {language} for the language; None = the collection's texts alone.
     """
 
     source: Literal["debian_clir", "wikipedia_clir", "boost_clir"] = "debian_clir"
@@ -44,6 +46,7 @@ class DataConfig:
     max_categories: int = 64
     word_scale: float | None = None
     category_scale: float | None = None
+    corpus: str | None = added_later(None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +181,12 @@ class Config:
         _check_counts("data", self.data, ("max_categories",))
         if self.epochs is not None and self.epochs < 1:
             raise InputError(f"epochs is {self.epochs}", "Give 1 or more, or None.")
+        if self.data.corpus is not None and self.word_vectors.method != "word2vec":
+            raise InputError(
+                f"data.corpus is {self.data.corpus}, but word_vectors.method"
+                f" {self.word_vectors.method} reads no corpus",
+                "Set --data.corpus None.",
+            )
         if self.data.max_words < self.model.window:
             raise InputError(
                 f"data.max_words is {self.data.max_words}, model.window {self.model.window}",
@@ -199,7 +208,10 @@ class Config:
 
 
 PAPER = Config(
-    word_vectors=WordVectorConfig(dim=100),  # (P) section 3.1; the rest (O)
+    word_vectors=WordVectorConfig(
+        dim=100,  # (P) section 3.1
+        min_count=5,  # (O) gensim's default, as the rest
+    ),
     category_vectors=CategoryVectorConfig(dim=30, walk_length=40, walks=1),  # (P) sections 2.2, 3.1
     model=ModelConfig(
         filters=100,  # (O)
@@ -230,11 +242,20 @@ PAPER = Config(
     ),
 )
 
+CORPUS = "corpus_{language}.*"
+
 PRESETS: dict[str, Config] = {
-    "paper": dataclasses.replace(PAPER, data=DataConfig("wikipedia_clir", max_words=200)),  # (O)
+    "paper": dataclasses.replace(
+        PAPER,
+        data=DataConfig(
+            "wikipedia_clir",
+            max_words=200,  # (O)
+            corpus=CORPUS,  # (P) complete articles, section 3.1
+        ),
+    ),
     "paper-patents": dataclasses.replace(
         PAPER,
-        data=DataConfig("boost_clir", "ja-en", max_words=200),  # (O)
+        data=DataConfig("boost_clir", "ja-en", max_words=200, corpus=CORPUS),  # (O)
         model=dataclasses.replace(PAPER.model, layers=2, hidden=3200),  # (P) section 3.2
     ),
     "small": Config(

@@ -36,6 +36,10 @@ def test_epochs_give_steps_evaluations_and_checkpoints():
         (lambda: Config(data=DataConfig(category_scale=-1)), r"data\.category_scale is -1"),
         (lambda: Config(data=DataConfig(max_categories=-1)), r"data\.max_categories is -1"),
         (lambda: Config(data=DataConfig(max_words=3)), r"data\.max_words is 3"),
+        (
+            lambda: dataclasses.replace(PRESETS["small"], data=DataConfig(corpus="{language}.txt")),
+            r"data\.corpus is \{language\}\.txt, but word_vectors\.method pairs",
+        ),
         (lambda: dataclasses.replace(PRESETS["paper"], epochs=-1), "epochs is -1"),
     ],
 )
