@@ -17,6 +17,9 @@ from retrieval_jax.training import TrainingConfig
 # h of the categories' convolution: their order has no meaning (section 2.2).
 CATEGORY_WINDOW = 1
 
+# Fields of `training`.
+DECIDED_BY_EPOCHS = ("steps", "evaluate_every", "checkpoint_every")
+
 Features = Literal["text", "meta", "text+meta"]
 FEATURES: tuple[Features, ...] = ("text", "meta", "text+meta")
 
@@ -193,16 +196,32 @@ class Config:
                 "A text has at least the words of a window.",
             )
 
+    def refuse_idle_steps(self) -> None:
+        """Refuses steps that `epochs` decides: given on a command line they would do nothing.
+
+        A configuration that `with_steps` gave has them, so that it cannot be refused when made.
+
+        Raises:
+            InputError: the field and its value.
+        """
+        if self.epochs is None:
+            return
+        for name in DECIDED_BY_EPOCHS:
+            given, default = getattr(self.training, name), getattr(TrainingConfig(), name)
+            if given != default:
+                raise InputError(
+                    f"training.{name} is {given}, but epochs is {self.epochs}, which decides it",
+                    f"Set --epochs None, or leave training.{name} out, at {default}.",
+                )
+
     def with_steps(self, queries: int) -> "Config":
         """Puts `epochs` over so many queries into `training`."""
         if self.epochs is None:
             return self
         an_epoch = max(queries // self.training.batch_size, 1)
+        decided = (self.epochs * an_epoch, an_epoch, an_epoch)
         training = dataclasses.replace(
-            self.training,
-            steps=self.epochs * an_epoch,
-            evaluate_every=an_epoch,
-            checkpoint_every=an_epoch,
+            self.training, **dict(zip(DECIDED_BY_EPOCHS, decided, strict=True))
         )
         return dataclasses.replace(self, training=training)
 

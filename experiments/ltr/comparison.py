@@ -309,6 +309,7 @@ def run_table(command: Command, experiment: str, title: str) -> dict[str, Any]:
         raise InputError(
             "no pair, features, seed or difficulty was given", "Give one or more of each."
         )
+    command.config.refuse_idle_steps()
     pairs: dict[str, _Pair] = {}
     summaries, fingerprints = [], []
     for pair in command.pairs:

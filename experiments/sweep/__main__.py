@@ -7,7 +7,8 @@ TIME      cells by the time of each; `--dry-run` lists them and runs nothing
 HARDWARE  that of the experiment; `--workers` cells at a time
 SCORE     results.json in --output, and where --results says when all cells are done
 
-Words after `--` are options of all cells. A value with spaces is several words:
+Words after `--` are options of all cells; what the sweep varies is refused there. A value with
+spaces is several words:
 `--fields "augmentation.methods=node_drop,node_drop edge_drop"`. Finished cells are not run again, a
 half-finished one is taken up by its run folder, a failed one is listed with its log and run again
 by the next call. Several calls may work on one folder: each cell is run by one of them.
@@ -28,6 +29,7 @@ from experiments.sweep import status
 from experiments.sweep.ablations import ABLATIONS
 from experiments.sweep.cells import Sweep, state
 from experiments.sweep.launchers import CommandFile, Launcher, LocalProcesses, SlurmArray
+from experiments.sweep.options import with_options
 from experiments.sweep.running import print_sweep, run_sweep
 from retrieval_jax.config import split_at_dashes
 from retrieval_jax.errors import InputError, check_at_least_1, one_screen_errors
@@ -74,7 +76,8 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
 
     Raises:
         InputError: neither an ablation nor a module, an unknown ablation, an ablation and what it
-            says itself, a field without value, or a field or value that is given twice.
+            says itself, a field without value, a field or value that is given twice, or what
+            `with_options` refuses.
     """
     if command.ablation is not None:
         if command.ablation not in ABLATIONS:
@@ -92,24 +95,24 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
                 "Leave these options or --ablation out.",
             )
         sweep = ABLATIONS[command.ablation]
-        return dataclasses.replace(
+        sweep = dataclasses.replace(
             sweep,
             seeds=command.seeds or sweep.seeds,
-            options=(*sweep.options, *options),
             measures=(*sweep.measures, *command.measures),
         )
+        return with_options(sweep, options)
     if command.module is None:
         raise InputError("no experiment was given", "Give --module or --ablation.")
     axes = list(map(_axis, command.fields))
     _check_once([name for name, _ in axes], "--fields")
-    return Sweep(
+    sweep = Sweep(
         command.module,
         dict(axes),
         command.seeds or (0,),
-        tuple(options),
-        command.seed_option or Sweep.seed_option,
-        command.measures,
+        seed_option=command.seed_option or Sweep.seed_option,
+        measures=command.measures,
     )
+    return with_options(sweep, options)
 
 
 def _axis(field: str) -> tuple[str, dict[str, tuple[str, ...]]]:

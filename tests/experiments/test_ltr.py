@@ -80,6 +80,13 @@ SETTINGS = (
 )
 
 
+@pytest.mark.parametrize("main", [train.main, table_wikipedia.main])
+def test_steps_that_epochs_decide_are_refused_before_anything_is_read(main, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        call(main, "--preset", "small", "--training.steps", 9, "--data.folder", tmp_path)
+    assert "error: training.steps is 9, but epochs is 5" in capsys.readouterr().err
+
+
 def test_fusion_takes_the_weight_that_is_best_on_dev():
     dev = COLLECTION.splits["dev"]
     # The first system knows the answers, the second is the wrong way round.

@@ -21,6 +21,18 @@ def test_epochs_give_steps_evaluations_and_checkpoints():
     assert tiny.evaluate_every == 1
 
 
+def test_steps_that_epochs_decide_are_refused():
+    small = PRESETS["small"]
+    for name in ("steps", "evaluate_every", "checkpoint_every"):
+        training = dataclasses.replace(small.training, **{name: 7})
+        with pytest.raises(InputError, match=rf"training\.{name} is 7, but epochs is 5") as error:
+            dataclasses.replace(small, training=training).refuse_idle_steps()
+        assert "--epochs None" in error.value.remedy
+        dataclasses.replace(small, training=training, epochs=None).refuse_idle_steps()
+    for preset in PRESETS.values():
+        preset.refuse_idle_steps()
+
+
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
