@@ -36,9 +36,10 @@ Split = Literal["dev", "test"]
 SPLITS: tuple[Split, ...] = ("dev", "test")
 POPULARITY, ASSOCIATION = "popularity", "association of categories"
 COMPOUNDS, TFIDF = "tf-idf, hyphenated words whole", "tf-idf"
-TRANSLATED, MEANS = "tf-idf, learned dictionary", "mean word vectors"
+LEARNED, MEANS = "learned dictionary", "mean word vectors"
+TRANSLATED = f"{TFIDF}, {LEARNED}"
 TEXT, META, BOTH = "text", "meta", "text+meta"
-ENSEMBLE, FUSION = "ensemble of text and meta", "text+meta with tf-idf, learned dictionary"
+ENSEMBLE, FUSION = "ensemble of text and meta", f"{BOTH} with {TRANSLATED}"
 # (better, worse), as expected: each is tested in every cell, and Holm-corrected over the cells.
 TESTED = (
     (BOTH, TEXT),
