@@ -61,12 +61,16 @@ class ModelConfig:
         filters: m, of the convolution over words.
         window: h, words that a filter sees at a time.
         category_filters: of the convolution over categories.
+        shared_filters: one convolution for queries and documents, of words and of categories; else
+            one for each side.
         interaction: how the two halves of the first layer meet: their sum, as the published layer
             on the concatenation has it; the product of both, each after the activation; or, as
             "cosine", the product after each was brought to length 1.
         layers: fully connected ones, each of `hidden` units.
         hidden: s.
         dropout: after each of these layers.
+        dropout_masks: "query" = all documents of a query lose the same units, so that dropout tells
+            none of them apart; "pair" = each its own.
         activation: of these layers.
         start: "random"; or, for words of both languages in one space, "similarity": both sides
             have the same orthogonal matrices and the output adds its inputs, so that training
@@ -86,6 +90,8 @@ class ModelConfig:
     dropout: float = 0.5
     activation: Literal["tanh", "relu"] = "tanh"
     start: Literal["random", "similarity"] = "random"
+    shared_filters: bool = added_later(False)
+    dropout_masks: Literal["query", "pair"] = added_later("query")
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
@@ -111,6 +117,9 @@ class SamplingConfig:
         margin: of the hinge.
         partly_relevant: documents of relevance 1 for each query, at most.
         irrelevant: documents of relevance 0 for each relevant one; for the hinge.
+        irrelevant_from: "training" = documents that are relevant to some query of training, so that
+            what is relevant in dev and test is not learned to be irrelevant; "all" = of the
+            collection.
         documents_per_query: documents of a batch, all distinct, by its number of queries.
         chunk_queries: queries whose documents are scored at a time. Of a larger batch texts are
             encoded and pairs scored in chunks, whose inner states are computed again for the
@@ -126,6 +135,7 @@ class SamplingConfig:
     irrelevant: int = 4
     documents_per_query: int = 10
     chunk_queries: int | None = added_later(None)
+    irrelevant_from: Literal["training", "all"] = added_later("training")
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
@@ -159,6 +169,8 @@ class Config:
         epochs: passes over the queries of training; decides `training.steps`, and evaluates and
             saves after each pass. None = as `training` says.
         dev_difficulty: irrelevant documents of a dev query by which the best step is chosen.
+        redraw_dev: draw these anew for each `training.seed`, from all that dev ranks; else they are
+            the collection's first.
         training: how it is trained.
     """
 
@@ -169,6 +181,7 @@ class Config:
     sampling: SamplingConfig = SamplingConfig()
     epochs: int | None = 20
     dev_difficulty: int = 200
+    redraw_dev: bool = added_later(False)
     training: TrainingConfig = TrainingConfig(best_measure="nDCG")
 
     def __post_init__(self) -> None:
@@ -236,10 +249,12 @@ PAPER = Config(
         filters=100,  # (O)
         window=4,  # (P) section 3.1
         category_filters=30,  # (O)
+        shared_filters=True,  # (P) one W and b, section 2.1
         interaction="sum",  # (P) section 2.1
         layers=4,  # (P) section 3.1
         hidden=1600,  # (P) section 3.1
         dropout=0.5,  # (P) section 3.1
+        dropout_masks="pair",  # (O) as usual
         activation="tanh",  # (P) section 2.1, "such as"
     ),
     sampling=SamplingConfig(
@@ -247,10 +262,12 @@ PAPER = Config(
         margin=1.0,  # (O)
         partly_relevant=1,  # (O) "sample from the set", section 3.1
         irrelevant=4,  # (P) section 3.1
+        irrelevant_from="all",  # (O) "irrelevant documents", section 3.1
         documents_per_query=10,  # (O) as many as a query's own draws
     ),
     epochs=20,  # (P) section 3.1
     dev_difficulty=40,  # (O)
+    redraw_dev=True,  # (P) section 3.1
     training=TrainingConfig(
         batch_size=64,  # (O)
         best_measure="nDCG",  # (P) section 3.1
