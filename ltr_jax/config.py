@@ -10,7 +10,7 @@ from typing import Literal
 from ltr_jax.category_vectors import CategoryVectorConfig
 from ltr_jax.word_vectors import WordVectorConfig
 from retrieval_jax.config import added_later
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.training import TrainingConfig
 
@@ -95,9 +95,9 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
-        _check_counts("model", self, ("filters", "window", "category_filters", "layers", "hidden"))
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"model.dropout is {self.dropout}", "Give a share below 1.")
+        counts = ("filters", "window", "category_filters", "layers", "hidden")
+        check_fields(self, counts, "model", at_least=1)
+        check_fields(self, ("dropout",), "model", at_least=0, below=1)
         if self.start == "similarity" and (self.interaction == "sum" or self.layers > 1):
             raise InputError(
                 f"model.start is similarity, with interaction {self.interaction} and"
@@ -139,21 +139,14 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
-        _check_counts("sampling", self, ("irrelevant", "documents_per_query"))
-        if self.chunk_queries is not None:
-            _check_counts("sampling", self, ("chunk_queries",))
+        counts = ("irrelevant", "documents_per_query", "chunk_queries")
+        check_fields(self, counts, "sampling", at_least=1)
         if not 0 <= self.partly_relevant < self.documents_per_query - 1:
             raise InputError(
                 f"sampling.partly_relevant is {self.partly_relevant} of"
                 f" {self.documents_per_query} documents per query",
                 "Of these one is of relevance 2, and one or more must be irrelevant.",
             )
-
-
-def _check_counts(group: str, config: object, names: tuple[str, ...]) -> None:
-    for name in names:
-        if getattr(config, name) < 1:
-            raise InputError(f"{group}.{name} is {getattr(config, name)}", "Give 1 or more.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,13 +183,9 @@ class Config:
         Raises:
             InputError: the field and its value.
         """
-        for name in ("word_scale", "category_scale"):
-            scale = getattr(self.data, name)
-            if scale is not None and scale <= 0:
-                raise InputError(f"data.{name} is {scale}", "Give more than 0, or None.")
-        _check_counts("data", self.data, ("max_categories",))
-        if self.epochs is not None and self.epochs < 1:
-            raise InputError(f"epochs is {self.epochs}", "Give 1 or more, or None.")
+        check_fields(self.data, ("word_scale", "category_scale"), "data", above=0)
+        check_fields(self.data, ("max_categories",), "data", at_least=1)
+        check_fields(self, ("epochs",), at_least=1)
         if self.data.corpus is not None and self.word_vectors.method != "word2vec":
             raise InputError(
                 f"data.corpus is {self.data.corpus}, but word_vectors.method"
