@@ -241,6 +241,35 @@ def test_wrong_sweeps_are_refused(tmp_path):
     for fields in (("a=1", "a=2"), ("a=1,1",)):
         with pytest.raises(InputError, match="is given twice"):
             command_line.sweep_of(dataclasses.replace(command, module="m", fields=fields), ())
+    with pytest.raises(InputError, match="No closing quotation"):
+        command_line.sweep_of(dataclasses.replace(command, module="m", fields=("a=1 '",)), ())
+    for given in ({"module": "m"}, {"ablation": "gcl_rate"}):
+        with pytest.raises(InputError, match="--seeds: 3 is given twice"):
+            command_line.sweep_of(dataclasses.replace(command, seeds=(3, 3), **given), ())
+        nothing = command_line.sweep_of(dataclasses.replace(command, seeds=(), **given), ())
+        with pytest.raises(InputError, match="nothing to vary in seeds"):
+            nothing.cells()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--module", "experiments.no_such_thing"), "there is no module experiments.no_such_thing"),
+        (("--module", "nowhere.train"), "there is no module nowhere.train"),
+        (("--ablation", "gcl_rate", "--slurm.nodes", "2"), "options --slurm were given"),
+        (("--ablation", "gcl_rate", "--launcher", "commands", "--workers", "2"), "--workers was"),
+        (("--ablation", "gcl_rate", "--workers", "0"), "workers is 0"),
+    ],
+)
+def test_what_would_do_nothing_or_fail_in_every_cell_is_refused_first(
+    tmp_path, monkeypatch, capsys, words, problem
+):
+    output = tmp_path / "out"
+    monkeypatch.setattr(sys, "argv", ["sweep", "--output", str(output), *words])
+    with pytest.raises(SystemExit, match="2"):
+        command_line.main()
+    assert f"error: {problem}" in capsys.readouterr().err
+    assert not output.exists()
 
 
 def test_an_ablation_takes_no_experiment_fields_or_seed_option(tmp_path):
