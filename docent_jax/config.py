@@ -9,7 +9,7 @@ from typing import Literal
 
 from retrieval_jax.bert import Dtype, Pooling, Remat
 from retrieval_jax.config import added_later
-from retrieval_jax.errors import InputError, check_at_least_1
+from retrieval_jax.errors import InputError, check_fields
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
@@ -111,23 +111,16 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuses what is out of range."""
-        for name in ("word_mask_rate", "entity_mask_rate"):
-            if not 0 < getattr(self, name) <= 1:
-                raise InputError(f"model.{name} is {getattr(self, name)}", "Give a share up to 1.")
-        for name in ("temperature", "fit_epochs", "fit_learning_rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"model.{name} is {getattr(self, name)}", "Give more than 0.")
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise InputError(f"model.dropout is {self.dropout}", "Give 0 or more, below 1.")
-        if self.mlm_weight < 0:
-            raise InputError(f"model.mlm_weight is {self.mlm_weight}", "Give 0 or more.")
-        if self.chunk_texts is not None:
-            check_at_least_1(**{"model.chunk_texts": self.chunk_texts})
-            if self.kind != "dual":
-                raise InputError(
-                    f"model.chunk_texts with model.kind {self.kind}, which masks words",
-                    "Only dual is encoded in chunks; take model.remat or a smaller batch.",
-                )
+        check_fields(self, ("word_mask_rate", "entity_mask_rate"), "model", above=0, at_most=1)
+        check_fields(self, ("temperature", "fit_epochs", "fit_learning_rate"), "model", above=0)
+        check_fields(self, ("dropout",), "model", at_least=0, below=1)
+        check_fields(self, ("mlm_weight",), "model", at_least=0)
+        check_fields(self, ("chunk_texts",), "model", at_least=1)
+        if self.chunk_texts is not None and self.kind != "dual":
+            raise InputError(
+                f"model.chunk_texts with model.kind {self.kind}, which masks words",
+                "Only dual is encoded in chunks; take model.remat or a smaller batch.",
+            )
 
 
 @dataclasses.dataclass(frozen=True)

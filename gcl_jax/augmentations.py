@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gcl_jax.graphs import MASK, PADDING, RESERVED, Graphs, Vocabulary
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 
 Augmentation = Literal[
     "substitute_typed",
@@ -64,9 +64,7 @@ class AugmentationConfig:
                 raise InputError(
                     f"augmentation {method!r}", f"There are {', '.join(get_args(Augmentation))}."
                 )
-        for name in ("rate", "subformula_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name)}", "Give a share from 0 to 1.")
+        check_fields(self, ("rate", "subformula_share"), "augmentation", at_least=0, at_most=1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

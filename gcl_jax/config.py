@@ -9,7 +9,7 @@ from typing import Literal
 from gcl_jax.augmentations import AugmentationConfig
 from gcl_jax.embeddings import NodeEmbeddingConfig
 from retrieval_jax.contrastive_blocked import LOWEST_TEMPERATURE
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.training import TrainingConfig
 
@@ -81,9 +81,7 @@ class ModelConfig:
         Raises:
             InputError: the field and its value.
         """
-        for name in ("hidden", "layers", "depth", "dim"):
-            if getattr(self, name) < 1:
-                raise InputError(f"model.{name} is {getattr(self, name)}", "Give 1 or more.")
+        check_fields(self, ("hidden", "layers", "depth", "dim"), "model", at_least=1)
         if self.encoder == "paths" and self.features == "fasttext":
             raise InputError(
                 "model.features is fasttext, but model.encoder paths has no node features",
@@ -113,13 +111,8 @@ class ContrastConfig:
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        if self.temperature < LOWEST_TEMPERATURE:
-            raise InputError(
-                f"contrast.temperature is {self.temperature}", f"Give {LOWEST_TEMPERATURE} or more."
-            )
-        for name in ("chunk_graphs", "block_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"contrast.{name} is {getattr(self, name)}", "Give 1 or more.")
+        check_fields(self, ("temperature",), "contrast", at_least=LOWEST_TEMPERATURE)
+        check_fields(self, ("chunk_graphs", "block_size"), "contrast", at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)

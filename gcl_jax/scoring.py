@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import check_range
 
 
 def query_vectors(
@@ -48,8 +48,7 @@ def scores(
 
 def _side_by_side(vectors: Mapping[str, np.ndarray], power: float, slt_weight: float) -> np.ndarray:
     """Each layout at the root of its weight and, if not zero, length to the power."""
-    if not 0 <= slt_weight <= 1:
-        raise InputError(f"slt_weight is {slt_weight}", "Give a share from 0 to 1.")
+    check_range("slt_weight", slt_weight, at_least=0, at_most=1)
     weights = {"slt": slt_weight, "opt": 1 - slt_weight}
     if len(vectors) == 1:
         weights = dict.fromkeys(vectors, 1.0)

@@ -176,24 +176,33 @@ def association_ranking(collection: Collection, candidates: Mapping[str, Sequenc
     queries, documents = collection.queries, collection.documents
     of_queries, of_documents = (_incidence(side.categories) for side in (queries, documents))
     rows, columns = collection.training_pairs.T
-    left, right = of_queries[rows], of_documents[columns]
-    together = (left.T @ right).toarray()
-    expected = np.outer(left.sum(0), right.sum(0)) / max(1, len(rows))
-    information = np.log(np.divide(together, expected, np.ones_like(expected), where=together > 0))
-    by_category = _means(of_queries) @ information  # [queries, categories of documents]
-    means = _means(of_documents).T.tocsc()
-    return {
-        query: dict(
-            zip(
-                of_query,
-                (by_category[queries.index[query]] @ means[:, _positions(documents, of_query)])
-                .astype(np.float32)
-                .tolist(),
-                strict=True,
-            )
-        )
-        for query, of_query in candidates.items()
-    }
+    information = _mutual_information(of_queries[rows], of_documents[columns])
+    of_queries, of_documents = _means(of_queries), _means(of_documents)
+    ranking: Ranking = {}
+    for query, names in candidates.items():
+        # Of each category of documents; dense one query at a time.
+        by_category = (of_queries[queries.index[query]] @ information).toarray().ravel()
+        scores = of_documents[_positions(documents, names)] @ by_category
+        ranking[query] = dict(zip(names, scores.astype(np.float32).tolist(), strict=True))
+    return ranking
+
+
+def _mutual_information(left: sparse.csr_matrix, right: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Of the columns of both sides of pairs, 0 where they never meet: large graphs fit.
+
+    Args:
+        left: categories of each pair's query, `[pairs, categories of queries]`.
+        right: the same of its document.
+
+    Returns:
+        `[categories of queries, categories of documents]`.
+    """
+    together = (left.T @ right).tocoo()
+    of_left, of_right = (np.asarray(side.sum(axis=0)).ravel() for side in (left, right))
+    pairs: Any = left.shape
+    expected = of_left[together.row] * of_right[together.col] / max(1, pairs[0])
+    values = np.log(together.data / expected)
+    return sparse.csr_matrix((values, (together.row, together.col)), together.shape)
 
 
 def _positions(texts: Texts, names: Sequence[str]) -> list[int]:

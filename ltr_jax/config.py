@@ -10,12 +10,15 @@ from typing import Literal
 from ltr_jax.category_vectors import CategoryVectorConfig
 from ltr_jax.word_vectors import WordVectorConfig
 from retrieval_jax.config import added_later
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.training import TrainingConfig
 
 # h of the categories' convolution: their order has no meaning (section 2.2).
 CATEGORY_WINDOW = 1
+
+# Fields of `training`.
+DECIDED_BY_EPOCHS = ("steps", "evaluate_every", "checkpoint_every")
 
 Features = Literal["text", "meta", "text+meta"]
 FEATURES: tuple[Features, ...] = ("text", "meta", "text+meta")
@@ -35,6 +38,8 @@ class DataConfig:
         word_scale: root mean square that the numbers of each word's vector are scaled to; None =
             as trained: word2vec gives rare words short vectors, `pair_vectors` long ones.
         category_scale: the same of categories.
+        corpus: names of files in the source's folder with further texts for word2vec
+            (`datasets.corpora`), {language} for the language; None = the collection's texts alone.
     """
 
     source: Literal["debian_clir", "wikipedia_clir", "boost_clir"] = "debian_clir"
@@ -44,6 +49,7 @@ class DataConfig:
     max_categories: int = 64
     word_scale: float | None = None
     category_scale: float | None = None
+    corpus: str | None = added_later(None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +61,16 @@ class ModelConfig:
         filters: m, of the convolution over words.
         window: h, words that a filter sees at a time.
         category_filters: of the convolution over categories.
+        shared_filters: one convolution for queries and documents, of words and of categories; else
+            one for each side.
         interaction: how the two halves of the first layer meet: their sum, as the published layer
             on the concatenation has it; the product of both, each after the activation; or, as
             "cosine", the product after each was brought to length 1.
         layers: fully connected ones, each of `hidden` units.
         hidden: s.
         dropout: after each of these layers.
+        dropout_masks: "query" = all documents of a query lose the same units, so that dropout tells
+            none of them apart; "pair" = each its own.
         activation: of these layers.
         start: "random"; or, for words of both languages in one space, "similarity": both sides
             have the same orthogonal matrices and the output adds its inputs, so that training
@@ -80,12 +90,14 @@ class ModelConfig:
     dropout: float = 0.5
     activation: Literal["tanh", "relu"] = "tanh"
     start: Literal["random", "similarity"] = "random"
+    shared_filters: bool = added_later(False)
+    dropout_masks: Literal["query", "pair"] = added_later("query")
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
-        _check_counts("model", self, ("filters", "window", "category_filters", "layers", "hidden"))
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"model.dropout is {self.dropout}", "Give a share below 1.")
+        counts = ("filters", "window", "category_filters", "layers", "hidden")
+        check_fields(self, counts, "model", at_least=1)
+        check_fields(self, ("dropout",), "model", at_least=0, below=1)
         if self.start == "similarity" and (self.interaction == "sum" or self.layers > 1):
             raise InputError(
                 f"model.start is similarity, with interaction {self.interaction} and"
@@ -105,6 +117,9 @@ class SamplingConfig:
         margin: of the hinge.
         partly_relevant: documents of relevance 1 for each query, at most.
         irrelevant: documents of relevance 0 for each relevant one; for the hinge.
+        irrelevant_from: "training" = documents that are relevant to some query of training, so that
+            what is relevant in dev and test is not learned to be irrelevant; "all" = of the
+            collection.
         documents_per_query: documents of a batch, all distinct, by its number of queries.
         chunk_queries: queries whose documents are scored at a time. Of a larger batch texts are
             encoded and pairs scored in chunks, whose inner states are computed again for the
@@ -120,24 +135,18 @@ class SamplingConfig:
     irrelevant: int = 4
     documents_per_query: int = 10
     chunk_queries: int | None = added_later(None)
+    irrelevant_from: Literal["training", "all"] = added_later("training")
 
     def __post_init__(self) -> None:
         """Checks the ranges."""
-        _check_counts("sampling", self, ("irrelevant", "documents_per_query"))
-        if self.chunk_queries is not None:
-            _check_counts("sampling", self, ("chunk_queries",))
+        counts = ("irrelevant", "documents_per_query", "chunk_queries")
+        check_fields(self, counts, "sampling", at_least=1)
         if not 0 <= self.partly_relevant < self.documents_per_query - 1:
             raise InputError(
                 f"sampling.partly_relevant is {self.partly_relevant} of"
                 f" {self.documents_per_query} documents per query",
                 "Of these one is of relevance 2, and one or more must be irrelevant.",
             )
-
-
-def _check_counts(group: str, config: object, names: tuple[str, ...]) -> None:
-    for name in names:
-        if getattr(config, name) < 1:
-            raise InputError(f"{group}.{name} is {getattr(config, name)}", "Give 1 or more.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,6 +162,8 @@ class Config:
         epochs: passes over the queries of training; decides `training.steps`, and evaluates and
             saves after each pass. None = as `training` says.
         dev_difficulty: irrelevant documents of a dev query by which the best step is chosen.
+        redraw_dev: draw these anew for each `training.seed`, from all that dev ranks; else they are
+            the collection's first.
         training: how it is trained.
     """
 
@@ -163,6 +174,7 @@ class Config:
     sampling: SamplingConfig = SamplingConfig()
     epochs: int | None = 20
     dev_difficulty: int = 200
+    redraw_dev: bool = added_later(False)
     training: TrainingConfig = TrainingConfig(best_measure="nDCG")
 
     def __post_init__(self) -> None:
@@ -171,44 +183,67 @@ class Config:
         Raises:
             InputError: the field and its value.
         """
-        for name in ("word_scale", "category_scale"):
-            scale = getattr(self.data, name)
-            if scale is not None and scale <= 0:
-                raise InputError(f"data.{name} is {scale}", "Give more than 0, or None.")
-        _check_counts("data", self.data, ("max_categories",))
-        if self.epochs is not None and self.epochs < 1:
-            raise InputError(f"epochs is {self.epochs}", "Give 1 or more, or None.")
+        check_fields(self.data, ("word_scale", "category_scale"), "data", above=0)
+        check_fields(self.data, ("max_categories",), "data", at_least=1)
+        check_fields(self, ("epochs",), at_least=1)
+        if self.data.corpus is not None and self.word_vectors.method != "word2vec":
+            raise InputError(
+                f"data.corpus is {self.data.corpus}, but word_vectors.method"
+                f" {self.word_vectors.method} reads no corpus",
+                "Set --data.corpus None.",
+            )
         if self.data.max_words < self.model.window:
             raise InputError(
                 f"data.max_words is {self.data.max_words}, model.window {self.model.window}",
                 "A text has at least the words of a window.",
             )
 
+    def refuse_idle_steps(self) -> None:
+        """Refuses steps that `epochs` decides: given on a command line they would do nothing.
+
+        A configuration that `with_steps` gave has them, so that it cannot be refused when made.
+
+        Raises:
+            InputError: the field and its value.
+        """
+        if self.epochs is None:
+            return
+        for name in DECIDED_BY_EPOCHS:
+            given, default = getattr(self.training, name), getattr(TrainingConfig(), name)
+            if given != default:
+                raise InputError(
+                    f"training.{name} is {given}, but epochs is {self.epochs}, which decides it",
+                    f"Set --epochs None, or leave training.{name} out, at {default}.",
+                )
+
     def with_steps(self, queries: int) -> "Config":
         """Puts `epochs` over so many queries into `training`."""
         if self.epochs is None:
             return self
         an_epoch = max(queries // self.training.batch_size, 1)
+        decided = (self.epochs * an_epoch, an_epoch, an_epoch)
         training = dataclasses.replace(
-            self.training,
-            steps=self.epochs * an_epoch,
-            evaluate_every=an_epoch,
-            checkpoint_every=an_epoch,
+            self.training, **dict(zip(DECIDED_BY_EPOCHS, decided, strict=True))
         )
         return dataclasses.replace(self, training=training)
 
 
 PAPER = Config(
-    word_vectors=WordVectorConfig(dim=100),  # (P) section 3.1; the rest (O)
+    word_vectors=WordVectorConfig(
+        dim=100,  # (P) section 3.1
+        min_count=5,  # (O) gensim's default, as the rest
+    ),
     category_vectors=CategoryVectorConfig(dim=30, walk_length=40, walks=1),  # (P) sections 2.2, 3.1
     model=ModelConfig(
         filters=100,  # (O)
         window=4,  # (P) section 3.1
         category_filters=30,  # (O)
+        shared_filters=True,  # (P) one W and b, section 2.1
         interaction="sum",  # (P) section 2.1
         layers=4,  # (P) section 3.1
         hidden=1600,  # (P) section 3.1
         dropout=0.5,  # (P) section 3.1
+        dropout_masks="pair",  # (O) as usual
         activation="tanh",  # (P) section 2.1, "such as"
     ),
     sampling=SamplingConfig(
@@ -216,10 +251,12 @@ PAPER = Config(
         margin=1.0,  # (O)
         partly_relevant=1,  # (O) "sample from the set", section 3.1
         irrelevant=4,  # (P) section 3.1
+        irrelevant_from="all",  # (O) "irrelevant documents", section 3.1
         documents_per_query=10,  # (O) as many as a query's own draws
     ),
     epochs=20,  # (P) section 3.1
     dev_difficulty=40,  # (O)
+    redraw_dev=True,  # (P) section 3.1
     training=TrainingConfig(
         batch_size=64,  # (O)
         best_measure="nDCG",  # (P) section 3.1
@@ -230,11 +267,20 @@ PAPER = Config(
     ),
 )
 
+CORPUS = "corpus_{language}.*"
+
 PRESETS: dict[str, Config] = {
-    "paper": dataclasses.replace(PAPER, data=DataConfig("wikipedia_clir", max_words=200)),  # (O)
+    "paper": dataclasses.replace(
+        PAPER,
+        data=DataConfig(
+            "wikipedia_clir",
+            max_words=200,  # (O)
+            corpus=CORPUS,  # (P) complete articles, section 3.1
+        ),
+    ),
     "paper-patents": dataclasses.replace(
         PAPER,
-        data=DataConfig("boost_clir", "ja-en", max_words=200),  # (O)
+        data=DataConfig("boost_clir", "ja-en", max_words=200, corpus=CORPUS),  # (O)
         model=dataclasses.replace(PAPER.model, layers=2, hidden=3200),  # (P) section 3.2
     ),
     "small": Config(

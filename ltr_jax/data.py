@@ -210,8 +210,7 @@ class Sampler:
     """Draws instances for queries of training (section 3.1).
 
     All documents of a batch are distinct, and queries share them: beside the relevant ones they are
-    drawn at random from all that are relevant to some query of training. So a document that is
-    relevant in dev or test only is not learned to be irrelevant.
+    drawn at random from those that `SamplingConfig.irrelevant_from` says.
 
     Args:
         collection: with a split "train".
@@ -252,6 +251,8 @@ class Sampler:
             for of_query in self._judged
         ]
         self._pool = np.array(sorted({d for of_query in self._judged for d in of_query}))
+        if config.irrelevant_from == "all":
+            self._pool = np.arange(len(collection.documents.ids))
 
     def draw(self, queries: np.ndarray, rng: np.random.Generator) -> Instances:
         """Draws instances.
@@ -261,7 +262,7 @@ class Sampler:
             rng: of the draws.
 
         Raises:
-            InputError: training has too few documents for such a batch.
+            InputError: there are too few documents for such a batch.
         """
         config, slots = self._config, 1 + self._config.partly_relevant
         relevant = np.full((len(queries), slots), -1)
@@ -276,7 +277,7 @@ class Sampler:
         size = config.documents_per_query * len(queries)
         if size > len(self._pool):
             raise InputError(
-                f"a batch of {size} documents, but training has {len(self._pool)}",
+                f"a batch of {size} documents, of the {len(self._pool)} that may be drawn",
                 "Lower --training.batch-size or --sampling.documents-per-query.",
             )
         drawn = self._pool[rng.choice(len(self._pool), size, replace=False)]
@@ -357,7 +358,7 @@ def training_batches(
         side and kind `{side}_{kind}` float32 `[rows, width, dim]` and `{side}_{kind}_windows`.
 
     Raises:
-        InputError: training has too few documents for a batch.
+        InputError: there are too few documents for a batch.
     """
     multiple = jax.device_count() if row_multiple is None else row_multiple
     tables = {(side, kind): t for side in SIDES for kind, t in data.features[side].items()}

@@ -65,6 +65,8 @@ class PooledConvolution(nn.Module):
 class Ranker(nn.Module):
     """S(q, d): pooled convolutions of both sides, and a perceptron on their concatenation.
 
+    The convolutions are `{side}_{kind}`, or `{kind}` where both sides share them.
+
     Attributes:
         config: widths and features.
     """
@@ -72,15 +74,15 @@ class Ranker(nn.Module):
     config: ModelConfig
 
     def setup(self) -> None:
-        """Declares a convolution for each side and feature, and the perceptron."""
+        """Declares the convolutions and the perceptron."""
         config = self.config
         shapes = {
             WORDS: (config.filters, config.window),
             CATEGORIES: (config.category_filters, CATEGORY_WINDOW),
         }
-        for side in SIDES:
-            for kind in feature_kinds(config):
-                setattr(self, f"{side}_{kind}", PooledConvolution(*shapes[kind]))
+        for kind in feature_kinds(config):
+            for name in dict.fromkeys(self._filters(side, kind) for side in SIDES):
+                setattr(self, name, PooledConvolution(*shapes[kind]))
         # Halves of one layer of 2m inputs, each half as large a fan-in: drawn alike.
         halved = 0.5 if config.interaction == "sum" else 1.0
         init = nn.initializers.variance_scaling(halved, "fan_in", "truncated_normal")
@@ -90,11 +92,15 @@ class Ranker(nn.Module):
         self.layers = [nn.Dense(config.hidden) for _ in range(config.layers - 1)]
         self.output = nn.Dense(1)
 
+    def _filters(self, side: str, kind: str) -> str:
+        """Name of the convolution over one kind of vectors of one side."""
+        return kind if self.config.shared_filters else f"{side}_{kind}"
+
     def convolve(
         self, side: str, kind: str, vectors: jax.Array, windows: jax.Array, num_texts: int
     ) -> jax.Array:
         """c or c^cat of texts, `[texts, filters]`; see `PooledConvolution`."""
-        return getattr(self, f"{side}_{kind}")(vectors, windows, num_texts)
+        return getattr(self, self._filters(side, kind))(vectors, windows, num_texts)
 
     def half(self, side: str, pooled: Sequence[jax.Array]) -> jax.Array:
         """A side's half of the first layer.
@@ -155,7 +161,8 @@ class Ranker(nn.Module):
         Returns:
             `[queries, documents]` float32.
         """
-        if self.config.interaction == "sum" or self.config.layers > 1:
+        of_pairs = self.config.dropout_masks == "pair" and not deterministic
+        if self.config.interaction == "sum" or self.config.layers > 1 or of_pairs:
             return self.score(queries[:, None], documents[None], deterministic)
         # Linear in the product of the halves: one matrix product, no vector for each pair.
         output = self.output.variables["params"]
@@ -163,11 +170,13 @@ class Ranker(nn.Module):
         return weighted @ self._factor(documents).T + output["bias"][None]
 
     def _drop(self, hidden: jax.Array, deterministic: bool) -> jax.Array:
-        """Dropout with one mask for all documents of a query: compared ones lose the same units."""
+        """Dropout with a mask for each query or for each pair, as the configuration says."""
         rate = self.config.dropout
         if deterministic or rate == 0:
             return hidden
-        shape = (hidden.shape[0], *[1] * (hidden.ndim - 2), hidden.shape[-1])
+        shape = hidden.shape
+        if self.config.dropout_masks == "query":
+            shape = (shape[0], *[1] * (hidden.ndim - 2), shape[-1])
         kept = jax.random.bernoulli(self.make_rng("dropout"), 1 - rate, shape)
         return jnp.where(kept, hidden / (1 - rate), 0.0)
 
@@ -221,8 +230,7 @@ def _similar(params: Params, rng: jax.Array) -> Params:
     orthogonal = nn.initializers.orthogonal()
     begin: Params = {}
     for part, key in zip((*KINDS, "half"), jax.random.split(rng, len(KINDS) + 1), strict=True):
-        for side in SIDES:
-            name = f"{side}_{part}"
+        for name in (part, *(f"{side}_{part}" for side in SIDES)):
             if name in params:
                 shape = params[name]["kernel"].shape
                 kernel = orthogonal(key, shape[-2:])

@@ -11,6 +11,7 @@ from ltr_jax.category_vectors import train_category_vectors
 from ltr_jax.config import Config
 from ltr_jax.data import Vectors, make_data
 from ltr_jax.datasets.collection import Collection
+from ltr_jax.datasets.draws import redraw_irrelevant
 from ltr_jax.model import CATEGORIES, SIDES, WORDS, Ranker, feature_kinds
 from ltr_jax.pair_vectors import train_pair_vectors
 from ltr_jax.task import RankingTask
@@ -140,9 +141,18 @@ def train_ranker(
     on_main(write_vectors)
     sides = (collection.queries, collection.documents)
     run.write_json(LANGUAGES, {s: of.language for s, of in zip(SIDES, sides, strict=True)})
-    data = make_data(collection, load_run_vectors(path), config)
+    data = make_data(_with_own_dev(collection, config), load_run_vectors(path), config)
     mesh = make_mesh(config.training.mesh)
     task = RankingTask(
         Ranker(config.model), data, config.sampling, config.dev_difficulty, mesh.shape[DATA]
     )
     return run, train(task, config.training, run, mesh)
+
+
+def _with_own_dev(collection: Collection, config: Config) -> Collection:
+    """The collection with the dev split that a run chooses its best step by."""
+    dev = collection.splits.get("dev")
+    if dev is None or not config.redraw_dev:
+        return collection
+    redrawn = redraw_irrelevant(dev, config.dev_difficulty, config.training.seed)
+    return dataclasses.replace(collection, splits={**collection.splits, "dev": redrawn})

@@ -2,16 +2,20 @@
 
 import dataclasses
 import importlib.metadata
+import itertools
 import json
 import logging
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from ltr_jax.datasets.collection import Collection
-from ltr_jax.tokenizers import tokenize
+from ltr_jax.datasets.corpora import read_corpus
+from ltr_jax.tokenizers import tokenize, tokenizer
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import files_fingerprint
 from retrieval_jax.kept import content_name, keep
 from retrieval_jax.word_vectors import WordVectors, load_vectors, save_vectors, train_skipgram
 
@@ -61,6 +65,9 @@ def train_word_vectors(
 ) -> TrainedVectors:
     """Trains word2vec on all texts of a collection in one language, or finds what was trained.
 
+    Texts of a file (`Collection.corpus_files`) are never all in memory: their words are written to
+    a temporary file in `folder`, which each epoch reads.
+
     Args:
         collection: whose texts.
         language: of the words.
@@ -68,19 +75,19 @@ def train_word_vectors(
         folder: where vectors are kept by what they were trained on: runs of other seeds share them.
 
     Raises:
-        InputError: no text in the language, no tokenizer for it, no word frequent enough, or
-            gensim is not installed.
+        InputError: no text in the language, no tokenizer for it, no word frequent enough, gensim is
+            not installed, or what `read_corpus` refuses.
     """
-    texts = collection.corpus(language)
-    if not texts:
+    texts, file = collection.corpus(language), collection.corpus_files.get(language)
+    if not texts and file is None:
         raise InputError(
             f"{collection.name} has no text in {language!r}.",
             f"Its languages are {collection.queries.language} and {collection.documents.language}.",
         )
 
-    def train() -> WordVectors:
+    def train(sentences: Iterable[Sequence[str]]) -> WordVectors:
         return train_skipgram(
-            tokenize(texts, language),
+            sentences,
             dim=config.dim,
             window=config.window,
             negative=config.negative,
@@ -89,7 +96,31 @@ def train_word_vectors(
             min_count=config.min_count,
         )
 
-    return kept_vectors(["words", language, repr(config), *texts], train, folder)
+    def train_on_all() -> WordVectors:
+        if file is None:
+            return train(tokenize(texts, language))
+        split = tokenizer(language)
+        with tempfile.NamedTemporaryFile("w+", dir=folder, encoding="utf-8") as words:
+            for text in itertools.chain(texts, read_corpus(file)):
+                words.write(" ".join(split(text)) + "\n")
+            words.flush()
+            return train(_WordLines(Path(words.name)))
+
+    made_of = ["words", language, repr(config), *texts]
+    if file is not None:
+        made_of.append(files_fingerprint([file]))
+    return kept_vectors(made_of, train_on_all, folder)
+
+
+@dataclasses.dataclass(frozen=True)
+class _WordLines:
+    """Lists of words in a file, one a line, read again each time."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[list[str]]:
+        with self.path.open(encoding="utf-8") as file:
+            yield from map(str.split, file)
 
 
 def kept_vectors(

@@ -12,7 +12,7 @@ from mathsim_jax.datasets.math_text import Extra
 from retrieval_jax.bert import Dtype, Pooling, Remat
 from retrieval_jax.config import added_later
 from retrieval_jax.contrastive_blocked import LOWEST_TEMPERATURE
-from retrieval_jax.errors import InputError, check_at_least_1
+from retrieval_jax.errors import InputError, check_fields
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pretrained import DEFAULT_ENCODER
 from retrieval_jax.training import TrainingConfig
@@ -28,6 +28,9 @@ class EncoderConfig:
         dtype: of the encoder's computation; bfloat16 on accelerators.
         remat: what of a layer the backward pass recomputes, for memory (`BertConfig`).
         dropout: replaces both of the encoder's dropout rates; None = as its folder says.
+
+    Raises:
+        InputError: a dropout that is no share below 1.
     """
 
     encoder: str = DEFAULT_ENCODER
@@ -35,6 +38,10 @@ class EncoderConfig:
     dtype: Dtype = "float32"
     remat: Remat = "none"
     dropout: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses a dropout out of range."""
+        check_fields(self, ("dropout",), "model", at_least=0, below=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +74,8 @@ class AdaptationConfig:
 
     def __post_init__(self) -> None:
         """Refuses shares that are none and numbers below 0."""
-        for name in ("mask_rate", "dev_share"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}", "Give a share below 1.")
-        for name in ("new_commands", "head_steps"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} is {getattr(self, name)}", "Give 0 or more.")
+        check_fields(self, ("mask_rate", "dev_share"), above=0, below=1)
+        check_fields(self, ("new_commands", "head_steps"), at_least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,13 +115,10 @@ class FineTuningConfig:
 
     def __post_init__(self) -> None:
         """Refuses values out of range, and chunks without use."""
-        if self.temperature <= 0:
-            raise InputError(f"temperature is {self.temperature}", "Give a positive number.")
-        if self.extra_limit is not None:
-            check_at_least_1(extra_limit=self.extra_limit)
+        check_fields(self, ("temperature",), above=0)
+        check_fields(self, ("extra_limit", "chunk_pairs"), at_least=1)
         if self.chunk_pairs is None:
             return
-        check_at_least_1(chunk_pairs=self.chunk_pairs)
         if self.objective != "contrastive":
             raise InputError(
                 f"chunk_pairs with the objective {self.objective!r}",

@@ -1,6 +1,7 @@
 """Errors that a person can act on, and how command lines show them."""
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
@@ -25,11 +26,60 @@ class InputError(ValueError):
         self.remedy = remedy
 
 
+def check_range(
+    name: str,
+    value: float | None,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+) -> None:
+    """Refuses a number out of a range.
+
+    Args:
+        name: of the setting, such as "model.dropout".
+        value: the number; None, where a setting may be left open, is in every range.
+        at_least: the least number of the range.
+        above: what all of its numbers are above.
+        at_most: its largest number.
+        below: what all of its numbers are below.
+
+    Raises:
+        InputError: with name, value and range; also for a NaN.
+    """
+    bounds = (
+        ("{} or more", at_least, operator.ge),
+        ("more than {}", above, operator.gt),
+        ("{} at most", at_most, operator.le),
+        ("less than {}", below, operator.lt),
+    )
+    given = [(words, bound, compare) for words, bound, compare in bounds if bound is not None]
+    if value is not None and not all(compare(value, bound) for _, bound, compare in given):
+        words = ", ".join(words.format(bound) for words, bound, _ in given)
+        raise InputError(f"{name} is {value}", f"Give {words}.")
+
+
+def check_fields(config: object, names: Sequence[str], group: str = "", **bounds: float) -> None:
+    """Refuses fields of a configuration that are out of a range.
+
+    Args:
+        config: whose.
+        names: of fields.
+        group: where the configuration stands in a larger one, such as "model".
+        bounds: of `check_range`.
+
+    Raises:
+        InputError: names the first of the fields that is, with its value and the range.
+    """
+    for name in names:
+        check_range(f"{group}.{name}" if group else name, getattr(config, name), **bounds)
+
+
 def check_at_least_1(**settings: int) -> None:
     """Raises an `InputError` that names the first of the settings that is below 1."""
     for name, value in settings.items():
-        if value < 1:
-            raise InputError(f"{name} is {value}", "It must be 1 or more.")
+        check_range(name, value, at_least=1)
 
 
 def check_texts(name: str, texts: Sequence[str]) -> None:

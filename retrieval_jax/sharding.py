@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 
 DATA, MODEL = "data", "model"
 
@@ -47,8 +47,7 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
             those of each process.
     """
     devices = jax.devices() if devices is None else devices
-    if config.model < 1:
-        raise InputError(f"a mesh of model={config.model}", "Give 1 or more.")
+    check_fields(config, ("model",), "training.mesh", at_least=1)
     data = len(devices) // config.model if config.data == -1 else config.data
     if data * config.model != len(devices) or data < 1:
         raise InputError(

@@ -38,7 +38,7 @@ from retrieval_jax.distributed import (
     local_copy,
     spans_processes,
 )
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 from retrieval_jax.interruption import InterruptedRunError, StopRequest
 from retrieval_jax.logs import MetricWriter, TrainingProgress, read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
@@ -111,11 +111,8 @@ class TrainingConfig:
             InputError: the field and its value.
         """
         counts = ("steps", "batch_size", "accumulate", "log_every", "evaluate_every")
-        for name in (*counts, "checkpoint_every", "keep"):
-            if getattr(self, name) < 1:
-                raise InputError(f"training.{name} is {getattr(self, name)}", "Give 1 or more.")
-        if self.prefetch < 0:
-            raise InputError(f"training.prefetch is {self.prefetch}", "Give 0 or more.")
+        check_fields(self, (*counts, "checkpoint_every", "keep"), "training", at_least=1)
+        check_fields(self, ("prefetch",), "training", at_least=0)
 
 
 @dataclasses.dataclass(frozen=True)

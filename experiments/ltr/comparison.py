@@ -36,9 +36,10 @@ Split = Literal["dev", "test"]
 SPLITS: tuple[Split, ...] = ("dev", "test")
 POPULARITY, ASSOCIATION = "popularity", "association of categories"
 COMPOUNDS, TFIDF = "tf-idf, hyphenated words whole", "tf-idf"
-TRANSLATED, MEANS = "tf-idf, learned dictionary", "mean word vectors"
+LEARNED, MEANS = "learned dictionary", "mean word vectors"
+TRANSLATED = f"{TFIDF}, {LEARNED}"
 TEXT, META, BOTH = "text", "meta", "text+meta"
-ENSEMBLE, FUSION = "ensemble of text and meta", "text+meta with tf-idf, learned dictionary"
+ENSEMBLE, FUSION = "ensemble of text and meta", f"{BOTH} with {TRANSLATED}"
 # (better, worse), as expected: each is tested in every cell, and Holm-corrected over the cells.
 TESTED = (
     (BOTH, TEXT),
@@ -309,6 +310,7 @@ def run_table(command: Command, experiment: str, title: str) -> dict[str, Any]:
         raise InputError(
             "no pair, features, seed or difficulty was given", "Give one or more of each."
         )
+    command.config.refuse_idle_steps()
     pairs: dict[str, _Pair] = {}
     summaries, fingerprints = [], []
     for pair in command.pairs:

@@ -10,7 +10,8 @@ For each query the n irrelevant documents with the highest tf-idf score, and all
 ranked by tf-idf, by the model (plain reranking), and by a linear combination of both whose weight
 is chosen on dev (weighted reranking). tf-idf compares documents with the queries' translations:
 those of a file (the paper's are Google's), or word by word by a dictionary. Without either it
-compares Latin tokens that both languages share.
+compares Latin tokens that both languages share. Systems have the way of translation in their names,
+for it decides what they rank.
 """
 
 import dataclasses
@@ -22,6 +23,7 @@ import tyro
 
 import ltr_jax
 from experiments.ltr.comparison import (
+    LEARNED,
     SPLITS,
     TFIDF,
     Split,
@@ -52,6 +54,8 @@ from retrieval_jax.runs import open_run
 
 PLAIN, WEIGHTED = "plain reranking", "weighted reranking"
 TESTED = ((PLAIN, TFIDF), (WEIGHTED, TFIDF), (WEIGHTED, PLAIN))
+# Ways of translation, beside `LEARNED`.
+UNTRANSLATED, BY_FILE, BY_DICTIONARY = "none", "given translations", "given dictionary"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,26 +83,45 @@ class Command:
     results: Path | None = None
 
 
+def translation(command: Command) -> str:
+    """How queries are translated: `UNTRANSLATED`, `BY_FILE`, `BY_DICTIONARY` or `LEARNED`.
+
+    Raises:
+        InputError: more than one way was given.
+    """
+    ways = {
+        BY_FILE: command.translations is not None,
+        BY_DICTIONARY: command.dictionary is not None,
+        LEARNED: command.learn,
+    }
+    given = [way for way, is_given in ways.items() if is_given]
+    if len(given) > 1:
+        raise InputError(
+            "more than one of --translations, --dictionary and --learn was given", "Give one."
+        )
+    return given[0] if given else UNTRANSLATED
+
+
+def named(system: str, way: str) -> str:
+    """A system's name with the way of translation; as it is where there is none."""
+    return system if way == UNTRANSLATED else f"{system}, {way}"
+
+
 def translated_queries(command: Command, collection: Collection) -> dict[str, str] | None:
     """Dev and test queries in the documents' language, as the command says; None = as they are.
 
     Raises:
-        InputError: more than one way to translate, or files that cannot be read.
+        InputError: as `translation`, or files that cannot be read.
     """
-    ways = [command.translations is not None, command.dictionary is not None, command.learn]
-    if sum(ways) > 1:
-        raise InputError(
-            "more than one of --translations, --dictionary and --learn was given", "Give one."
-        )
+    if translation(command) == UNTRANSLATED:
+        return None
     asked = [query for split in SPLITS for query in collection.splits[split].query_ids]
     if command.translations is not None:
         return read_translations(command.translations, asked)
     if command.dictionary is not None:
         dictionary: Mapping[str, Sequence[str]] = read_dictionary(command.dictionary)
-    elif command.learn:
-        dictionary = learn_dictionary(collection)
     else:
-        return None
+        dictionary = learn_dictionary(collection)
     return translate_queries(collection, asked, dictionary)
 
 
@@ -144,8 +167,10 @@ def rerank(command: Command, collection: Collection) -> dict[str, Any]:
         evaluations[WEIGHTED].append(evaluate_levels(fused, judged))
         weights.append(weight)
     pair = f"{collection.queries.language}-{language}"
-    cells = to_cells({pair: evaluations})
-    return means_and_tests(cells, command.split, TESTED) | {"model_weights": weights}
+    way = translation(command)
+    cells = to_cells({pair: {named(system, way): of for system, of in evaluations.items()}})
+    tested = [(named(first, way), named(second, way)) for first, second in TESTED]
+    return means_and_tests(cells, command.split, tested) | {"model_weights": weights}
 
 
 @one_screen_errors
@@ -176,7 +201,10 @@ def main() -> None:
     record = make_record(
         f"ltr rerank {config.data.source}",
         collection.summary,
-        config,
+        {
+            "ranker": config,
+            "reranking": {"translation": translation(command), "n": list(command.n)},
+        },
         [its_config.training.seed for _, its_config in opened],
         collection.fingerprint,
         {"split": command.split, **rerank(command, collection)},

@@ -46,6 +46,7 @@ def main() -> None:
     command = parse_command_line(commands, "python -m experiments.ltr.train", description)
     quiet_libraries()
     config = command.config
+    config.refuse_idle_steps()
     collection = main_first(lambda: load_collection(config.data, command.data_dir))
     print(collection.summary)
     prepared = ltr_jax.prepare_vectors(config, collection, command.data_dir / "vectors")

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import check_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +40,5 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        for field in dataclasses.fields(self):
-            if getattr(self, field.name) <= 0:
-                raise InputError(
-                    f"limits.{field.name} is {getattr(self, field.name)}", "Give more than 0."
-                )
+        names = [field.name for field in dataclasses.fields(self)]
+        check_fields(self, names, "limits", above=0)

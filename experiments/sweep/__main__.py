@@ -7,13 +7,15 @@ TIME      cells by the time of each; `--dry-run` lists them and runs nothing
 HARDWARE  that of the experiment; `--workers` cells at a time
 SCORE     results.json in --output, and where --results says when all cells are done
 
-Words after `--` are options of all cells. A value with spaces is several words:
+Words after `--` are options of all cells; what the sweep varies is refused there. A value with
+spaces is several words:
 `--fields "augmentation.methods=node_drop,node_drop edge_drop"`. Finished cells are not run again, a
 half-finished one is taken up by its run folder, a failed one is listed with its log and run again
 by the next call. Several calls may work on one folder: each cell is run by one of them.
 """
 
 import dataclasses
+import importlib.util
 import shlex
 import sys
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ from experiments.sweep import status
 from experiments.sweep.ablations import ABLATIONS
 from experiments.sweep.cells import Sweep, state
 from experiments.sweep.launchers import CommandFile, Launcher, LocalProcesses, SlurmArray
+from experiments.sweep.options import with_options
 from experiments.sweep.running import print_sweep, run_sweep
 from retrieval_jax.config import split_at_dashes
 from retrieval_jax.errors import InputError, check_at_least_1, one_screen_errors
@@ -74,8 +77,10 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
 
     Raises:
         InputError: neither an ablation nor a module, an unknown ablation, an ablation and what it
-            says itself, a field without value, or a field or value that is given twice.
+            says itself, a field without value, a field, value or seed that is given twice, or what
+            `with_options` refuses.
     """
+    _check_once(list(map(str, command.seeds or ())), "--seeds")
     if command.ablation is not None:
         if command.ablation not in ABLATIONS:
             names = ", ".join(ABLATIONS)
@@ -92,24 +97,24 @@ def sweep_of(command: Command, options: Sequence[str]) -> Sweep:
                 "Leave these options or --ablation out.",
             )
         sweep = ABLATIONS[command.ablation]
-        return dataclasses.replace(
+        sweep = dataclasses.replace(
             sweep,
-            seeds=command.seeds or sweep.seeds,
-            options=(*sweep.options, *options),
+            seeds=sweep.seeds if command.seeds is None else command.seeds,
             measures=(*sweep.measures, *command.measures),
         )
+        return with_options(sweep, options)
     if command.module is None:
         raise InputError("no experiment was given", "Give --module or --ablation.")
     axes = list(map(_axis, command.fields))
     _check_once([name for name, _ in axes], "--fields")
-    return Sweep(
+    sweep = Sweep(
         command.module,
         dict(axes),
-        command.seeds or (0,),
-        tuple(options),
-        command.seed_option or Sweep.seed_option,
-        command.measures,
+        (0,) if command.seeds is None else command.seeds,
+        seed_option=command.seed_option or Sweep.seed_option,
+        measures=command.measures,
     )
+    return with_options(sweep, options)
 
 
 def _axis(field: str) -> tuple[str, dict[str, tuple[str, ...]]]:
@@ -117,8 +122,10 @@ def _axis(field: str) -> tuple[str, dict[str, tuple[str, ...]]]:
     if not (name and equals and all(values.split(","))):
         raise InputError(f"{field!r} is no field with values", "Write NAME=VALUE,VALUE.")
     _check_once(values.split(","), field)
-    choices = {value: (f"--{name}", *shlex.split(value)) for value in values.split(",")}
-    return name, choices
+    try:
+        return name, {value: (f"--{name}", *shlex.split(value)) for value in values.split(",")}
+    except ValueError as error:
+        raise InputError(f"{field!r}: {error}", "Close the quotation, or escape it.") from error
 
 
 def _check_once(names: Sequence[str], where: str) -> None:
@@ -127,14 +134,40 @@ def _check_once(names: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: {', '.join(twice)} is given twice", "Give each once.")
 
 
+def _check_launch(command: Command, module: str) -> None:
+    """Refuses what would fail in every cell, and options of a launcher that is not asked for.
+
+    Raises:
+        InputError: no such module, or a launcher that has no use for what was given.
+    """
+    if command.workers is not None:
+        check_at_least_1(workers=command.workers)
+    if command.launcher != "slurm" and command.slurm != Command.slurm:
+        raise InputError(
+            f"options --slurm were given, but the launcher is {command.launcher}",
+            "Set --launcher slurm, or leave them out.",
+        )
+    if command.launcher == "commands" and command.workers is not None:
+        raise InputError(
+            "--workers was given, but --launcher commands runs nothing",
+            "Leave it out: whatever runs the commands says how many at a time.",
+        )
+    try:
+        is_there = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        is_there = False
+    if not is_there:
+        raise InputError(f"there is no module {module}", "Name one, as experiments.gcl.train.")
+
+
 @one_screen_errors
 def main() -> None:
     """Runs the sweep of the command line; exit status 1 if cells failed."""
     own, more = split_at_dashes(sys.argv[1:])
     command = tyro.cli(Command, prog="python -m experiments.sweep", description=__doc__, args=own)
-    workers = {} if command.workers is None else {"workers": command.workers}
-    check_at_least_1(**workers)
     sweep = sweep_of(command, more)
+    _check_launch(command, sweep.module)
+    workers = {} if command.workers is None else {"workers": command.workers}
     name = command.ablation or command.module or ""
     cells = sweep.cells()
     if command.dry_run:

@@ -1,7 +1,8 @@
 """The ablations: named sweeps, each of one part of a system, all else by a preset for CPU cores.
 
 `python -m experiments.sweep --ablation NAME --output runs/ablations/NAME`. Words after `--` are
-added to every cell, so `-- --training.steps 2000` runs them longer.
+added to every cell, but may not name what is varied: `-- --training.steps 2000` runs cells longer,
+but for `gcl_batch_size`; those of `ltr_*` count epochs, `-- --epochs 10`.
 """
 
 from experiments.sweep.cells import Axis, Sweep
@@ -45,7 +46,9 @@ def gcl(about: str, preset: str = "ablation", **axes: Axis) -> Sweep:
 def ltr(about: str, **axes: Axis) -> Sweep:
     """A sweep of the cross-lingual ranker, English to German: dev NDCG."""
     options = ("--preset", "small", "--data.pair", "en-de")
-    return Sweep(LTR, _named(axes), SEEDS, options, about=about)
+    names = ("steps", "evaluate-every", "checkpoint-every")
+    decided_by = {f"--training.{name}": "--epochs" for name in names}
+    return Sweep(LTR, _named(axes), SEEDS, options, about=about, decided_by=decided_by)
 
 
 def mathsim(about: str, **axes: Axis) -> Sweep:

@@ -46,6 +46,7 @@ class Sweep:
         measures: patterns of names in the run's `results.json`, dots between levels, such as
             "bpref.all.*.full"; the best dev value of the run's own measure is always kept.
         about: what it shows, in a sentence.
+        decided_by: option of the experiment -> the one that decides it, unless that is None.
     """
 
     module: str
@@ -55,6 +56,7 @@ class Sweep:
     seed_option: str = "--training.seed"
     measures: tuple[str, ...] = ()
     about: str = ""
+    decided_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def cells(self) -> list["Cell"]:
         """All cells, seed by seed, so that an early look shows every combination.

@@ -106,6 +106,12 @@ class BoostClir(CollectionBuilder):
 class DebianApt(CollectionBuilder):
     """Debian's package descriptions, English queries and documents in another language."""
 
+    VERSION = tfds.core.Version("2.0.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {
+        "1.0.0": "First version.",
+        "2.0.0": "The category graph is of packages of training alone.",
+    }
+
 
 def load_wikipedia_clir(
     folder: Path, language: str, data_dir: Path, options: WikipediaOptions | None = None

@@ -7,11 +7,13 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from retrieval_jax.errors import InputError
+from retrieval_jax.fingerprints import files_fingerprint
 
 DIFFICULTIES = (40, 200, 400, 1000)
 """Irrelevant documents beside the relevant ones of a test query (section 3.1)."""
@@ -139,6 +141,7 @@ class Collection:
         category_edges: undirected edges of the category graph; may hold cycles and several parts.
         card: how it was made: rule -> count or setting.
         corpora: language -> further texts in it, for word vectors alone.
+        corpus_files: language -> file of more of them than fit in memory (`corpora.read_corpus`).
 
     Raises:
         InputError: a split names a query or document that is not there, judges with another
@@ -152,6 +155,7 @@ class Collection:
     category_edges: tuple[tuple[str, str], ...]
     card: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     corpora: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    corpus_files: Mapping[str, Path] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Checks that the splits fit queries and documents."""
@@ -181,7 +185,7 @@ class Collection:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all contents but name and card, in hexadecimal."""
+        """SHA-256 of all contents but name and card, in hexadecimal; of files their fingerprint."""
         sides = [
             [side.language, side.ids, side.texts, side.categories]
             for side in (self.queries, self.documents)
@@ -190,13 +194,14 @@ class Collection:
             split: [topics.query_ids, dict(topics.qrels), dict(topics.irrelevant), topics.seed]
             for split, topics in self.splits.items()
         }
-        contents = json.dumps(
-            [sides, splits, self.category_edges, dict(self.corpora)], sort_keys=True
-        )
-        return hashlib.sha256(contents.encode()).hexdigest()
+        contents = [sides, splits, self.category_edges, dict(self.corpora)]
+        if self.corpus_files:
+            contents += [sorted(self.corpus_files), files_fingerprint(self.corpus_files.values())]
+        encoded = json.dumps(contents, sort_keys=True)
+        return hashlib.sha256(encoded.encode()).hexdigest()
 
     def corpus(self, language: str) -> tuple[str, ...]:
-        """All texts in a language: of queries or documents that are in it, and further ones."""
+        """The texts in a language that are in memory: queries, documents, further ones."""
         sides = (side.texts for side in (self.queries, self.documents) if side.language == language)
         return (*itertools.chain.from_iterable(sides), *self.corpora.get(language, ()))
 

@@ -3,11 +3,13 @@
 What is drawn for a name does not depend on the other names, nor on the process.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from ltr_jax.datasets.collection import Topics
 from retrieval_jax.fingerprints import stable_hash
 
 SPLITS = ("train", "dev", "test")
@@ -50,6 +52,19 @@ def draw_irrelevant(
         free = [documents[i] for i in positions.tolist() if documents[i] not in judged]
         drawn[query] = tuple(free[:n])
     return drawn
+
+
+def redraw_irrelevant(topics: Topics, n: int, seed: int) -> Topics:
+    """A split with other irrelevant documents, of those that it ranks.
+
+    Args:
+        topics: the split.
+        n: how many for each query; fewer where the split has no more.
+        seed: of the draws.
+    """
+    qrels = {query: topics.qrels.get(query, {}) for query in topics.query_ids}
+    drawn = draw_irrelevant(qrels, topics.pool, min(n, topics.hardest), seed)
+    return dataclasses.replace(topics, irrelevant=drawn)
 
 
 def _digest(purpose: str, seed: int, name: str) -> bytes:

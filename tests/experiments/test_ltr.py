@@ -5,6 +5,7 @@ import importlib.util
 import json
 import lzma
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +79,13 @@ SETTINGS = (
     *("--sampling.objective", "in_batch", "--sampling.documents-per-query", 3),
     *("--training.steps", 20, "--training.evaluate-every", 10),
 )
+
+
+@pytest.mark.parametrize("main", [train.main, table_wikipedia.main])
+def test_steps_that_epochs_decide_are_refused_before_anything_is_read(main, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        call(main, "--preset", "small", "--training.steps", 9, "--data.folder", tmp_path)
+    assert "error: training.steps is 9, but epochs is 5" in capsys.readouterr().err
 
 
 def test_fusion_takes_the_weight_that_is_best_on_dev():
@@ -287,14 +295,27 @@ def test_reranking_of_what_tfidf_finds(table, tmp_path):
         for weight in (0.0, *WEIGHTS, 1.0)
     }
     values = {weight: of.mean[MEASURE] for weight, of in expected.items()}
-    assert found["tf-idf"] == pytest.approx(values[0.0])
-    assert found["tf-idf"] > 0.7
-    assert found[rerank.PLAIN] == pytest.approx(values[1.0])
+    assert found["tf-idf, given translations"] == pytest.approx(values[0.0])
+    assert found["tf-idf, given translations"] > 0.7
+    assert found["plain reranking, given translations"] == pytest.approx(values[1.0])
+    of_reranking = {"translation": "given translations", "n": [10]}
+    assert record["configs"]["reranking"] == of_reranking
+    assert record["configs"]["ranker"]["model"]["features"] == "text+meta"
     best = max(WEIGHTS, key=values.__getitem__)
     assert record["model_weights"] == [best]
-    assert found[rerank.WEIGHTED] == pytest.approx(values[best])
+    assert found["weighted reranking, given translations"] == pytest.approx(values[best])
     tested = [(row["first"], row["second"]) for row in record["significance"]]
-    assert tested == list(rerank.TESTED)
+    names = (rerank.PLAIN, "tf-idf"), (rerank.WEIGHTED, "tf-idf"), (rerank.WEIGHTED, rerank.PLAIN)
+    assert tested == [tuple(f"{name}, given translations" for name in pair) for pair in names]
+
+
+def test_systems_are_named_by_their_translation_as_in_the_table():
+    assert rerank.translation(rerank.Command(())) == "none"
+    assert rerank.named("tf-idf", "none") == comparison.TFIDF
+    learned = rerank.translation(rerank.Command((), learn=True))
+    assert rerank.named("tf-idf", learned) == comparison.TRANSLATED
+    given = rerank.translation(rerank.Command((), dictionary=Path("words.tsv")))
+    assert rerank.named("tf-idf", given) == "tf-idf, given dictionary"
 
 
 @needs_gensim

@@ -1,5 +1,6 @@
 import dataclasses
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,57 @@ def test_association_of_categories() -> None:
         abs=1e-6,
     )
     assert ranking["d"] == dict.fromkeys(ids, 0.0)
+
+
+def random_categories(n, names, rng):
+    return tuple(
+        tuple(names[i] for i in rng.choice(len(names), rng.integers(0, 4), replace=False))
+        for _ in range(n)
+    )
+
+
+def collection_of_categories(of_queries, of_documents):
+    ids = tuple(str(i) for i in range(len(of_queries)))
+    sides = [
+        Texts(language, ids, ("",) * len(ids), categories)
+        for language, categories in (("en", of_queries), ("de", of_documents))
+    ]
+    train = Topics(ids, {name: {name: 2} for name in ids}, {})
+    return Collection("toy en-de", *sides, {"train": train}, ())
+
+
+def test_association_equals_the_formula_on_dense_tables() -> None:
+    rng = np.random.default_rng(0)
+    names = [f"c{i}" for i in range(9)]
+    sides = random_categories(40, names, rng), random_categories(40, names, rng)
+    has = [np.array([[name in of for name in names] for of in side], float) for side in sides]
+    together, expected = has[0].T @ has[1], np.outer(has[0].sum(0), has[1].sum(0)) / 40
+    with np.errstate(divide="ignore", invalid="ignore"):
+        information = np.where(together > 0, np.log(together / expected), 0)
+        means = [of / np.maximum(of.sum(1, keepdims=True), 1) for of in has]
+    scores = means[0] @ information @ means[1].T
+    assert (scores > 0).any() and (scores < 0).any()
+
+    collection = collection_of_categories(*sides)
+    ids = collection.documents.ids
+    ranking = association_ranking(collection, dict.fromkeys(ids, ids))
+    found = [[of_query[document] for document in ids] for of_query in ranking.values()]
+    np.testing.assert_allclose(found, scores, atol=1e-6)
+
+
+def test_association_of_hundreds_of_thousands_of_categories_fits_in_memory() -> None:
+    n = 100_000
+    # Of its own two, and one of a few that many texts share.
+    own = tuple((f"a{i}", f"b{i}", f"shared{i % 50}") for i in range(n))
+    collection = collection_of_categories(own, own)
+    tracemalloc.start()
+    ranking = association_ranking(collection, {"7": ("7", "57", "8")})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**30  # as a table they would be 300 GiB
+    # Of nine pairs four are of the own two alone, and five have the shared one in them.
+    expected = {"7": (4 * np.log(n) + 5 * np.log(50)) / 9, "57": 5 * np.log(50) / 9, "8": 0}
+    assert ranking["7"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_hardest_irrelevant_documents() -> None:

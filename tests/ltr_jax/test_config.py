@@ -21,6 +21,18 @@ def test_epochs_give_steps_evaluations_and_checkpoints():
     assert tiny.evaluate_every == 1
 
 
+def test_steps_that_epochs_decide_are_refused():
+    small = PRESETS["small"]
+    for name in ("steps", "evaluate_every", "checkpoint_every"):
+        training = dataclasses.replace(small.training, **{name: 7})
+        with pytest.raises(InputError, match=rf"training\.{name} is 7, but epochs is 5") as error:
+            dataclasses.replace(small, training=training).refuse_idle_steps()
+        assert "--epochs None" in error.value.remedy
+        dataclasses.replace(small, training=training, epochs=None).refuse_idle_steps()
+    for preset in PRESETS.values():
+        preset.refuse_idle_steps()
+
+
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
@@ -36,6 +48,10 @@ def test_epochs_give_steps_evaluations_and_checkpoints():
         (lambda: Config(data=DataConfig(category_scale=-1)), r"data\.category_scale is -1"),
         (lambda: Config(data=DataConfig(max_categories=-1)), r"data\.max_categories is -1"),
         (lambda: Config(data=DataConfig(max_words=3)), r"data\.max_words is 3"),
+        (
+            lambda: dataclasses.replace(PRESETS["small"], data=DataConfig(corpus="{language}.txt")),
+            r"data\.corpus is \{language\}\.txt, but word_vectors\.method pairs",
+        ),
         (lambda: dataclasses.replace(PRESETS["paper"], epochs=-1), "epochs is -1"),
     ],
 )

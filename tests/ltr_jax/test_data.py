@@ -88,6 +88,18 @@ def test_irrelevant_ones_are_of_training_and_uniform():
     assert counts[irrelevant].min() > 0.5 * counts[irrelevant].mean()
 
 
+def test_irrelevant_ones_may_be_of_all_documents():
+    of_all = dataclasses.replace(SAMPLING, irrelevant_from="all", documents_per_query=8)
+    _, _, instances = drawn(config=of_all)
+    assert len(instances.documents) == 64  # all, also those from 48 on, of dev and test alone
+    irrelevant = instances.documents[instances.candidates[:, :, 1:]]
+    counts = sum(
+        np.bincount(of.documents[of.candidates[:, :, 1:]][of.weights[:, :, 1:] > 0], minlength=64)
+        for of in (drawn(seed, of_all)[2] for seed in range(40))
+    )
+    assert (irrelevant >= 48).any() and counts[48:].mean() > 0.8 * counts[:48].mean()
+
+
 def test_draws_depend_on_the_generator_alone():
     first, second, other = (drawn(seed)[2] for seed in (1, 1, 2))
     for a, b in zip(first, second, strict=True):
@@ -123,7 +135,7 @@ def test_queries_without_relevant_documents_are_left_out_and_reported(caplog):
 
 def test_more_documents_than_there_are_is_an_error():
     sampler = Sampler(COLLECTION, SAMPLING)
-    with pytest.raises(InputError, match="a batch of 80 documents, but training has 48"):
+    with pytest.raises(InputError, match="a batch of 80 documents, of the 48 that may"):
         sampler.draw(np.arange(20), np.random.default_rng(0))
 
 

@@ -114,10 +114,12 @@ def test_the_split_first_layer_equals_a_perceptron_on_pairs(activation, layers):
             assert scores[i, j] == pytest.approx(expected[0], abs=1e-5)
 
 
+@pytest.mark.parametrize("masks", ["query", "pair"])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("interaction", ["sum", "product", "cosine"])
-def test_all_pairs_score_as_pairs_do(interaction, layers):
-    model, params = toy_ranker(interaction=interaction, layers=layers, dropout=0.5)
+def test_all_pairs_score_as_pairs_do(interaction, layers, masks):
+    changes = {"interaction": interaction, "layers": layers, "dropout_masks": masks}
+    model, params = toy_ranker(dropout=0.5, **changes)
     halves = encoded(model, params, QUERY, LISTS), encoded(model, params, DOCUMENT, LISTS[:4])
     for deterministic in (True, False):
         grid, pairs = (
@@ -134,6 +136,32 @@ def test_all_pairs_score_as_pairs_do(interaction, layers):
             )
         )
         np.testing.assert_allclose(grid, pairs, atol=1e-5)
+
+
+def test_both_sides_may_share_their_filters():
+    shared, params = toy_ranker(shared_filters=True)
+    assert {name for name in params if "words" in name or "categories" in name} == {
+        "words",
+        "categories",
+    }
+    apart = Ranker(dataclasses.replace(shared.config, shared_filters=False))
+    of_sides = {f"{side}_{kind}": params[kind] for side in (QUERY, DOCUMENT)
+                for kind in ("words", "categories")}  # fmt: skip
+    twice = params | of_sides
+    for side in (QUERY, DOCUMENT):
+        found = encoded(shared, params, side, LISTS)
+        np.testing.assert_array_equal(found, encoded(apart, twice, side, LISTS))
+        assert np.std(found) > 0.1
+    changes = {"interaction": "cosine", "start": "similarity", "layers": 1}
+    similar, params = toy_ranker(shared_filters=True, **changes)
+    kernel = np.asarray(params["words"]["kernel"]).sum(axis=0)  # [5, 6], orthogonal rows
+    np.testing.assert_allclose(kernel @ kernel.T, np.eye(5), atol=1e-5)
+    halves = [
+        np.asarray(encoded(similar, params, side, LISTS))
+        - np.asarray(params[f"{side}_half"]["bias"])
+        for side in (QUERY, DOCUMENT)
+    ]
+    np.testing.assert_allclose(*halves, atol=1e-5)
 
 
 def test_factors_of_a_cosine_have_length_1():
@@ -186,6 +214,24 @@ def test_dropout_is_the_same_for_all_documents_of_a_query():
     assert np.std(scores[:, 0]) > 0.01
 
 
+def test_dropout_may_differ_for_each_document_of_a_query():
+    one, pairs = LISTS[:1], 4000
+    scores = {}
+    for dropout in (0.0, 0.5):
+        # One layer: the score is linear in what is dropped, so that its mean stays.
+        model, params = toy_ranker(dropout=dropout, layers=1, dropout_masks="pair")
+        halves = encoded(model, params, QUERY, one)[:, None], jnp.zeros((1, pairs, 10))
+        rngs = {"dropout": jax.random.key(3)}
+        scores[dropout] = model.apply(
+            {"params": params}, *halves, False, method=Ranker.score, rngs=rngs
+        )
+    hidden = np.tanh(encoded(model, params, QUERY, one)[0])
+    terms = hidden * np.asarray(params["output"]["kernel"])[:, 0]
+    spread = float(np.sqrt(np.sum(np.square(terms))))  # each term is 0 or twice itself
+    assert np.std(scores[0.5]) == pytest.approx(spread, rel=0.1)
+    assert np.mean(scores[0.5]) == pytest.approx(float(scores[0.0][0, 0]), abs=0.1 * spread)
+
+
 @pytest.mark.parametrize(
     ("features", "widths"), [("text", (6, 0)), ("meta", (0, 4)), ("text+meta", (6, 4))]
 )
@@ -206,8 +252,9 @@ def test_published_shapes(preset, layers, hidden):
     shapes = jax.eval_shape(
         lambda: init_params(Ranker(config), jax.random.key(0), {"words": 100, "categories": 30})
     )
-    assert shapes["document_words"]["kernel"].shape == (4, 100, config.filters)
-    assert shapes["query_categories"]["kernel"].shape == (1, 30, config.category_filters)
+    assert shapes["words"]["kernel"].shape == (4, 100, config.filters)
+    assert shapes["categories"]["kernel"].shape == (1, 30, config.category_filters)
+    assert not [name for name in shapes if name.endswith(("_words", "_categories"))]
     squares = [name for name in shapes if name.startswith("layers_")]
     assert len(squares) == layers - 1
     assert all(shapes[name]["kernel"].shape == (hidden, hidden) for name in squares)

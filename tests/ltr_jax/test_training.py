@@ -9,6 +9,7 @@ import pytest
 
 import ltr_jax
 from ltr_jax.__main__ import main
+from ltr_jax.config import PRESETS
 from ltr_jax.evaluation import evaluate_levels, to_levels
 from ltr_jax.training import train_ranker
 from retrieval_jax.errors import InputError
@@ -129,6 +130,32 @@ def test_the_published_objective_and_epochs(tmp_path):
     assert [entry["step"] for entry in entries if entry["kind"] == "dev"] == [3, 6]
     assert all(np.isfinite(entry["loss"]) for entry in entries if entry["kind"] == "train")
     assert ltr_jax.load(run.path).score("qtopic1", ["dtopic1"]).shape == (1,)
+
+
+def test_dev_may_be_drawn_anew_for_each_seed(tmp_path, monkeypatch):
+    seen = []
+
+    def stand_in(task, training, run, mesh):
+        seen.append((task.data.collection.splits, run.read_json("provenance.json")))
+
+    monkeypatch.setattr("ltr_jax.training.train", stand_in)
+    given = COLLECTION.splits
+    for seed, redraw in ((0, False), (1, True), (2, True)):
+        config = toy_config("meta")
+        training = dataclasses.replace(config.training, seed=seed)
+        config = dataclasses.replace(config, training=training, redraw_dev=redraw, dev_difficulty=9)
+        train_ranker(config, COLLECTION, toy_vectors, tmp_path / str(seed))
+    (same, _), (first, _), (second, _) = seen
+    assert same is given
+    assert {of["data_fingerprint"] for _, of in seen} == {COLLECTION.fingerprint}
+    assert first["dev"].irrelevant != second["dev"].irrelevant
+    for splits in (first, second):
+        assert (splits["train"], splits["test"]) == (given["train"], given["test"])
+        assert splits["dev"].qrels == given["dev"].qrels
+        for query, drawn in splits["dev"].irrelevant.items():
+            assert len(set(drawn)) == 9 and set(drawn) <= set(given["dev"].pool)
+            assert not set(drawn) & given["dev"].qrels[query].keys()
+    assert PRESETS["paper"].redraw_dev and not PRESETS["small"].redraw_dev
 
 
 def test_a_language_without_tokenizer_is_refused(tmp_path):

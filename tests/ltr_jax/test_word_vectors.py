@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,32 @@ def test_vectors_are_trained_once(tmp_path, monkeypatch) -> None:
     assert len(list(tmp_path.iterdir())) == 1
     train_word_vectors(make_collection(), "de", other, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_texts_of_a_file_are_trained_on_as_those_in_memory(tmp_path) -> None:
+    further = ("A palace; a palace!", "", "the garden of the palace")
+    path = tmp_path / "corpus_en.txt"
+    path.write_text("\n".join(further), encoding="utf-8")
+    toy = make_collection()
+    in_memory = dataclasses.replace(toy, corpora={"en": (*toy.corpora["en"], *further)})
+    in_file = dataclasses.replace(toy, corpus_files={"en": path})
+    first, second, without = (
+        train_word_vectors(collection, "en", CONFIG, tmp_path / "vectors").vectors
+        for collection in (in_memory, in_file, toy)
+    )
+    assert first.words[:3] == ("a", "palace", "game") and "palace" not in without.words
+    assert second.words == first.words
+    np.testing.assert_array_equal(second.vectors, first.vectors)
+    assert len(list((tmp_path / "vectors").iterdir())) == 3  # and nothing temporary
+    # Another file, other vectors, and another collection.
+    before = in_file.fingerprint
+    path.write_text("a house", encoding="utf-8")
+    changed = dataclasses.replace(toy, corpus_files={"en": path})
+    assert (
+        "palace"
+        not in train_word_vectors(changed, "en", CONFIG, tmp_path / "vectors").vectors.words
+    )
+    assert len({before, changed.fingerprint, toy.fingerprint}) == 3
 
 
 def test_the_same_texts_give_the_same_vectors(tmp_path) -> None:

@@ -241,6 +241,35 @@ def test_wrong_sweeps_are_refused(tmp_path):
     for fields in (("a=1", "a=2"), ("a=1,1",)):
         with pytest.raises(InputError, match="is given twice"):
             command_line.sweep_of(dataclasses.replace(command, module="m", fields=fields), ())
+    with pytest.raises(InputError, match="No closing quotation"):
+        command_line.sweep_of(dataclasses.replace(command, module="m", fields=("a=1 '",)), ())
+    for given in ({"module": "m"}, {"ablation": "gcl_rate"}):
+        with pytest.raises(InputError, match="--seeds: 3 is given twice"):
+            command_line.sweep_of(dataclasses.replace(command, seeds=(3, 3), **given), ())
+        nothing = command_line.sweep_of(dataclasses.replace(command, seeds=(), **given), ())
+        with pytest.raises(InputError, match="nothing to vary in seeds"):
+            nothing.cells()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--module", "experiments.no_such_thing"), "there is no module experiments.no_such_thing"),
+        (("--module", "nowhere.train"), "there is no module nowhere.train"),
+        (("--ablation", "gcl_rate", "--slurm.nodes", "2"), "options --slurm were given"),
+        (("--ablation", "gcl_rate", "--launcher", "commands", "--workers", "2"), "--workers was"),
+        (("--ablation", "gcl_rate", "--workers", "0"), "workers is 0"),
+    ],
+)
+def test_what_would_do_nothing_or_fail_in_every_cell_is_refused_first(
+    tmp_path, monkeypatch, capsys, words, problem
+):
+    output = tmp_path / "out"
+    monkeypatch.setattr(sys, "argv", ["sweep", "--output", str(output), *words])
+    with pytest.raises(SystemExit, match="2"):
+        command_line.main()
+    assert f"error: {problem}" in capsys.readouterr().err
+    assert not output.exists()
 
 
 def test_an_ablation_takes_no_experiment_fields_or_seed_option(tmp_path):
@@ -253,6 +282,39 @@ def test_an_ablation_takes_no_experiment_fields_or_seed_option(tmp_path):
             command_line.sweep_of(dataclasses.replace(ablation, **{name: value}), ())
     with pytest.raises(InputError, match="--module, --fields, --seed-option"):
         command_line.sweep_of(dataclasses.replace(ablation, **own), ())
+
+
+@pytest.mark.parametrize(
+    ("ablation", "words", "problem"),
+    [
+        ("ltr_features", "--training.steps 50", "--training.steps after `--` .* --epochs decides"),
+        ("ltr_objective", "--training.evaluate_every=50", "--training.evaluate-every after"),
+        ("gcl_batch_size", "--training.steps 50", r"--training.steps .* varies it \(batch\)"),
+        ("docent_names", "--data.no-keep-names", r"--data.keep-names .* varies it \(names kept\)"),
+        ("gcl_rate", "--training.seed 1", "--training.seed .* each cell has its own\nGive --seeds"),
+        ("gcl_rate", "--run here", "--run stands after"),
+    ],
+)
+def test_words_that_would_change_nothing_are_refused(tmp_path, ablation, words, problem):
+    command = command_line.Command(tmp_path, ablation=ablation)
+    with pytest.raises(InputError, match=problem):
+        command_line.sweep_of(command, words.split())
+
+
+def test_words_after_the_dashes_come_after_those_of_the_ablation(tmp_path):
+    command = command_line.Command(tmp_path, ablation="ltr_features", seeds=(4,))
+    for more in (("--epochs", "2"), ("--epochs", "None", "--training.steps", "50")):
+        cell = command_line.sweep_of(command, more).cells()[0]
+        own = ("--preset", "small", "--data.pair", "en-de")
+        assert cell.words == (*own, *more, "--model.features", "text", "--training.seed", "4")
+    command = command_line.Command(
+        tmp_path, module="m", fields=("a.b-c=1,2",), seed_option="--seed"
+    )
+    with pytest.raises(InputError, match=r"--a\.b-c .* varies it \(a\.b-c\)"):
+        command_line.sweep_of(command, ("--a.b_c", "3"))
+    with pytest.raises(InputError, match="--seed stands after"):
+        command_line.sweep_of(command, ("--seed", "3"))
+    assert command_line.sweep_of(command, ("--training.seed", "3")).options[1] == "3"
 
 
 def test_the_seed_is_given_by_the_option_that_the_experiment_has(tmp_path):

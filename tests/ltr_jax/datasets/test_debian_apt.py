@@ -1,4 +1,5 @@
 import gzip
+import itertools
 import lzma
 import shutil
 import subprocess
@@ -199,6 +200,23 @@ def article(source, package_name, short, long):
     package = apt_lists.Package(package_name, source, "", (), (), short, "")
     empty = Description("", "")
     return Article(source, package, Description(short, long), empty, (), ())
+
+
+def test_the_category_graph_is_of_training_alone(folder, monkeypatch) -> None:
+    splits = {"chess": "train", "go": "dev", "tiny": "test"}
+    monkeypatch.setattr("ltr_jax.datasets.debian_apt.split_of", splits.__getitem__)
+    edges = set(read_apt_lists(folder, "de").category_edges)
+    facets = {edge for edge in edges if edge[1].startswith("facet:")}
+    assert ("use::gameplaying", "facet:use") in facets and (
+        "section::misc",
+        "facet:section",
+    ) in facets
+    of_chess = (
+        "app::BoardGame", "app::Game", "game::board", "interface::graphical", "interface::x11",
+        "role::program", "section::games",
+    )  # fmt: skip
+    # Of go, in dev: use::gameplaying beside app::Game and section::games.
+    assert edges - facets == set(itertools.combinations(of_chess, 2))
 
 
 @pytest.mark.parametrize(
