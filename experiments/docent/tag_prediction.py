@@ -278,7 +278,7 @@ def encoders(
     for path, name in zip(command.runs, named_configs(command.runs), strict=True):
         check_same_documents(*open_run(path, PACKAGE, docent_jax.Config), run, config, films.corpus)
         tag_run = load_tag_run(path, films.corpus.entities, films.vocabulary)
-        systems[f"{name}, zero-shot"] = fixed(docent_jax.load(path).score(films.vocabulary).T)
+        systems[f"{name}, zero-shot"] = fixed(docent_jax.load(path).tag_scores(films.vocabulary))
         systems[name] = tuned(command, tag_run, votes, truth, protocol)
     return systems | tuned_bags
 
