@@ -144,22 +144,6 @@ def without_spaces(table: Mapping[str, Mapping[str, T]]) -> dict[str, dict[str, 
     }
 
 
-def bag_names(encoders: Sequence[str]) -> list[str]:
-    """What tables call the encoders of bags of sentences: the last part of path or hub name.
-
-    Raises:
-        InputError: two would be called the same.
-    """
-    names = [Path(encoder).name for encoder in encoders]
-    repeated = [encoder for encoder in encoders if names.count(Path(encoder).name) > 1]
-    if repeated:
-        raise InputError(
-            f"--bags {' '.join(repeated)} would have one name in the table",
-            "Give each once; rename folders of the same name, or compare them in two calls.",
-        )
-    return names
-
-
 def fuse_on_dev(
     first: Mapping[str, Ranking], second: Mapping[str, Ranking], corpus: EntityCorpus
 ) -> tuple[dict[str, Ranking], float]:

@@ -19,14 +19,12 @@ from experiments.docent.comparison import (
     FROZEN,
     LEXICAL,
     TFIDF,
-    bag_names,
     compare,
     names_kept,
     print_table,
     without_spaces,
 )
 from experiments.records import read_record
-from retrieval_jax.errors import InputError
 from retrieval_jax.pipeline import TokenTable
 from retrieval_jax.rankings import read_ranking, write_ranking
 from retrieval_jax.sharding import MeshConfig
@@ -43,12 +41,6 @@ def test_titles_become_ids_of_a_trec_file(tmp_path):
     write_ranking(tmp_path / "r.trec", without_spaces(ranking), "x")
     read = read_ranking(tmp_path / "r.trec")
     assert read == {"q1": {"Mom_(1991)_[tt0100172]": 2.0, "lib.fft": 1.0}}
-
-
-def test_encoders_that_would_have_one_name_are_refused():
-    assert bag_names(["runs/a", "google-bert/bert-base-uncased"]) == ["a", "bert-base-uncased"]
-    with pytest.raises(InputError, match="--bags runs/a/encoder runs/b/encoder would have one"):
-        bag_names(["runs/a/encoder", "x", "runs/b/encoder"])
 
 
 def test_all_measures_are_tested_in_one_family(capsys):
