@@ -33,8 +33,8 @@ from experiments.docent.comparison import (
     Rankings,
     bag_rankings,
     baseline_rankings,
+    check_same_baselines,
     check_same_documents,
-    check_same_encoder,
     compare,
     lexical_corpus,
     model_name,
@@ -94,7 +94,7 @@ def main() -> None:
     paths: dict[str, list[Path]] = {}
     for other, its_config in opened:
         check_same_documents(other, its_config, run, config, corpus)
-        check_same_encoder(other, its_config, run, config)
+        check_same_baselines(other, its_config, run, config)
         model = model_name(its_config)
         paths.setdefault(model, []).append(other.path)
         changed = differences(to_dict(configs.setdefault(model, its_config)), to_dict(its_config))

@@ -19,14 +19,18 @@ from experiments.docent.comparison import (
     FROZEN,
     LEXICAL,
     TFIDF,
+    check_same_baselines,
     compare,
     names_kept,
     print_table,
+    results_record,
     without_spaces,
 )
 from experiments.records import read_record
+from retrieval_jax.errors import InputError
 from retrieval_jax.pipeline import TokenTable
 from retrieval_jax.rankings import read_ranking, write_ranking
+from retrieval_jax.runs import RunFolder
 from retrieval_jax.sharding import MeshConfig
 from retrieval_jax.significance import holm, paired_randomisation
 from retrieval_jax.training import TrainingConfig
@@ -41,6 +45,51 @@ def test_titles_become_ids_of_a_trec_file(tmp_path):
     write_ranking(tmp_path / "r.trec", without_spaces(ranking), "x")
     read = read_ranking(tmp_path / "r.trec")
     assert read == {"q1": {"Mom_(1991)_[tt0100172]": 2.0, "lib.fft": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("encoder", "another"),
+        ("layers", 2),
+        ("pooling", "cls"),
+        ("dtype", "bfloat16"),
+        ("temperature", 0.1),
+        ("fit_epochs", 3.0),
+        ("fit_learning_rate", 0.01),
+    ],
+)
+def test_runs_that_need_other_baselines_are_refused(tmp_path, field, value):
+    """The first run's settings fit the table of the frozen encoder for all."""
+    first = Config()
+    other = dataclasses.replace(first, model=dataclasses.replace(first.model, **{field: value}))
+    runs = [RunFolder(tmp_path / name, "docent_jax") for name in ("first", "other")]
+    both = f"other has model.{field} {value!r}, .*first has {getattr(first.model, field)!r}"
+    with pytest.raises(InputError, match=both):
+        check_same_baselines(runs[1], other, runs[0], first)
+    with pytest.raises(InputError, match=f"model.{field}"):
+        check_same_baselines(runs[0], first, runs[1], other)
+
+
+def test_the_record_says_how_the_table_of_the_frozen_encoder_was_fitted(tmp_path):
+    first = Config(
+        model=ModelConfig(temperature=0.1, fit_epochs=3.0), training=TrainingConfig(seed=5)
+    )
+    # What does not bear upon baselines may differ.
+    model = dataclasses.replace(first.model, kind="hybrid", dropout=0.2, mlm_weight=0.5)
+    other = dataclasses.replace(first, model=model, training=TrainingConfig(seed=6))
+    runs = [RunFolder(tmp_path / name, "docent_jax") for name in ("first", "other")]
+    check_same_baselines(runs[1], other, runs[0], first)
+    corpus = EntityCorpus(("e", "f"), ("s", "t"), np.arange(2, dtype=np.int32), {})
+    configs = {"DocEnt-Dual": first, "DocEnt-Hybrid": other}
+    record = results_record(configs, [5, 6], corpus, "f", {"systems": {}})
+    assert record["encoder_frozen"] == {
+        "dtype": "float32",
+        "temperature": 0.1,
+        "fit_epochs": 3.0,
+        "fit_learning_rate": 3e-3,
+        "seed": 5,
+    }
 
 
 def test_all_measures_are_tested_in_one_family(capsys):
