@@ -223,7 +223,7 @@ def _pairs(models: Sequence[str]) -> list[tuple[str, str]]:
     """Which systems are tested against each other."""
     pairs = []
     for model in models:
-        pairs += [(model, baseline) for baseline in (BAG_MAX, FROZEN, BM25)]
+        pairs += [(model, baseline) for baseline in (BAG_MAX, FROZEN, TFIDF, BM25)]
         for name, other in FUSED_WITH.items():
             pairs += [(f"{model} + {name}", other), (f"{model} + {name}", model)]
     return pairs + list(itertools.combinations(models, 2))

@@ -12,11 +12,12 @@ from docent_jax.data import EncodedCorpus
 from docent_jax.datasets.corpus import EntityCorpus, Query
 from docent_jax.datasets.load import load_documents
 from docent_jax.evaluation import MEASURES
-from experiments.docent import zero_shot_ranking
+from experiments.docent import comparison, zero_shot_ranking
 from experiments.docent.comparison import (
     BAG_MAX,
     BM25,
     FROZEN,
+    FUSED_WITH,
     LEXICAL,
     TFIDF,
     check_same_baselines,
@@ -92,26 +93,48 @@ def test_the_record_says_how_the_table_of_the_frozen_encoder_was_fitted(tmp_path
     }
 
 
+QUERIES = {
+    split: tuple(Query(f"{split}{i}", "x", (i,)) for i in range(8)) for split in ("dev", "test")
+}
+CORPUS = EntityCorpus(ENTITIES, ENTITIES, np.arange(len(ENTITIES), dtype=np.int32), QUERIES)
+
+
+def ranking(ranks):
+    """The answer to each of eight queries at one of these ranks, from 1."""
+    scores = np.tile(-np.arange(len(ENTITIES), dtype=float), (8, 1))
+    found = {}
+    for i, rank in enumerate(ranks):
+        others = [name for name in ENTITIES if name != f"e{i}"]
+        order = [*others[: rank - 1], f"e{i}", *others[rank - 1 :]]
+        found[i] = dict(zip(order, scores[i], strict=True))
+    return {split: {f"{split}{i}": of for i, of in found.items()} for split in QUERIES}
+
+
+def test_models_are_tested_against_every_kind_of_baseline(monkeypatch, tmp_path, capsys):
+    ranks = {BM25: [2] * 8, TFIDF: [4] * 8, FROZEN: [5] * 8, BAG_MAX: [8] * 8}
+    monkeypatch.setattr(comparison, "model_rankings", lambda path, corpus: ranking([1] * 8))
+    baselines = {name: ranking(of) for name, of in ranks.items()}
+    found = compare(CORPUS, baselines, {"DocEnt-Dual": [tmp_path]})
+    rows = {(r["first"], r["second"]): r for r in found["significance"] if r["measure"] == "RR"}
+    for name, of in ranks.items():
+        row = rows["DocEnt-Dual", name]
+        assert row["difference"] == pytest.approx(1 - 1 / of[0])
+        assert row["p"] == pytest.approx(
+            paired_randomisation(np.full(8, 1 - 1 / of[0]), np.zeros(8))
+        )
+    # One family: these four, and each fusion against what it is made of, on all measures.
+    pairs = 4 + 2 * len(FUSED_WITH)
+    assert len(found["significance"]) == pairs * len(MEASURES)
+    p_values = [row["p"] for row in found["significance"]]
+    assert [row["p_holm"] for row in found["significance"]] == pytest.approx(holm(p_values))
+    print_table(found, CORPUS)
+    assert f"DocEnt-Dual - {TFIDF}" in capsys.readouterr().out
+
+
 def test_all_measures_are_tested_in_one_family(capsys):
-    queries = {
-        split: tuple(Query(f"{split}{i}", "x", (i,)) for i in range(8)) for split in ("dev", "test")
-    }
-    owners = np.arange(len(ENTITIES), dtype=np.int32)
-    corpus = EntityCorpus(ENTITIES, ENTITIES, owners, queries)
-
-    def ranking(ranks):
-        """The answer to each query at one of these ranks, from 1."""
-        scores = np.tile(-np.arange(len(ENTITIES), dtype=float), (8, 1))
-        found = {}
-        for i, rank in enumerate(ranks):
-            others = [name for name in ENTITIES if name != f"e{i}"]
-            order = [*others[: rank - 1], f"e{i}", *others[rank - 1 :]]
-            found[i] = dict(zip(order, scores[i], strict=True))
-        return {split: {f"{split}{i}": of for i, of in found.items()} for split in ("dev", "test")}
-
     better, worse = [1] * 6 + [60, 120], [2] * 6 + [60, 40]
     baselines = {BM25: ranking(worse), TFIDF: ranking(worse), names_kept(BM25): ranking(better)}
-    found = compare(corpus, baselines, {})
+    found = compare(CORPUS, baselines, {})
     assert found["systems"][LEXICAL] == found["systems"][BM25] == found["systems"][TFIDF]
     rows = found["significance"]
     assert [row["measure"] for row in rows] == list(MEASURES)
@@ -123,7 +146,7 @@ def test_all_measures_are_tested_in_one_family(capsys):
     p_values = [paired_randomisation(of, np.zeros(8)) for of in values]
     assert [row["p"] for row in rows] == pytest.approx(p_values)
     assert [row["p_holm"] for row in rows] == pytest.approx(holm(p_values))
-    print_table(found, corpus)
+    print_table(found, CORPUS)
     assert "-0.125" in capsys.readouterr().out
 
 
