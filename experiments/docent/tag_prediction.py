@@ -156,7 +156,8 @@ def main() -> None:
     names = films.corpus.entities
     votes = tag_votes.votes(len(names))
     make_protocol = small_protocol if command.protocol == "small" else published_protocol
-    protocol = limited(make_protocol(votes, names, films.vocabulary), command.films)
+    protocol = make_protocol(votes, names, films.vocabulary, films.movielens_ids)
+    protocol = limited(protocol, command.films)
     counted = all_counts(protocol, votes)
     print_counts(counted)
     protocol = measurable(protocol, counted)
