@@ -291,7 +291,11 @@ def bag_of_sentences(
     films: FilmData,
     other: str | None = None,
 ) -> tuple[TagRun, System]:
-    """The bag of sentences of the runs' encoder, or another: to be fine-tuned, and as it is."""
+    """The bag of sentences of the runs' encoder, or another: to be fine-tuned, and as it is.
+
+    Only the encoder of tags is then fine-tuned; means of sentences stay those of the untrained one,
+    where the paper's BoS-BERT is fine-tuned on both sides.
+    """
     corpus = films.corpus
     bag = make_bag(config, corpus, command.data_dir, other)
     tag_run = TagRun(
