@@ -5,7 +5,7 @@ Each returns scores, float32 [queries, entities], higher for better.
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, cast
 
 import bm25s
@@ -17,9 +17,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from docent_jax.datasets.corpus import EntityCorpus
 from retrieval_jax.errors import InputError
 from retrieval_jax.losses import l2_normalize
+from retrieval_jax.packing import power_of_two
 
-# Scores held at once by the maximum over sentences: 128 MiB.
-MAX_SCORES = 2**25
+# Numbers of a block of sentence vectors, and of their scores: 128 MiB each.
+MAX_VALUES = 2**25
 
 
 def bm25_scores(corpus: EntityCorpus, queries: Sequence[str]) -> np.ndarray:
@@ -61,6 +62,8 @@ def mean_vectors(
 ) -> np.ndarray:
     """Mean of an entity's sentence vectors, each brought to length 1 first.
 
+    Never holds more than `MAX_VALUES` numbers of them, so that they may be memory-mapped.
+
     Args:
         sentence_vectors: [sentences, dim], entity by entity.
         sentence_entities: int [sentences], the entity of each sentence, never decreasing.
@@ -73,12 +76,9 @@ def mean_vectors(
         InputError: the arrays do not fit together.
     """
     _check_segments(sentence_vectors, sentence_entities, n_entities)
-    sums = jax.ops.segment_sum(
-        l2_normalize(jnp.asarray(sentence_vectors)),
-        jnp.asarray(sentence_entities),
-        n_entities,
-        indices_are_sorted=True,
-    )
+    sums = jnp.zeros((n_entities, sentence_vectors.shape[1]), jnp.float32)
+    for rows in _blocks(sentence_vectors):
+        sums = _add_up(sums, sentence_vectors[rows], sentence_entities[rows])
     counts = np.bincount(sentence_entities, minlength=n_entities)
     return np.asarray(sums) / np.maximum(counts, 1).astype(np.float32)[:, None]
 
@@ -92,8 +92,9 @@ def bag_of_sentences_scores(
 ) -> np.ndarray:
     """Maximum or mean, over the sentences of an entity, of their cosine with the query.
 
-    The paper takes the maximum for ranking and the mean for tags. Never holds more than
-    `MAX_SCORES` sentence scores (or one query's).
+    The paper takes the maximum for ranking and the mean for tags. Reads the sentence vectors once,
+    from the first to the last, and never holds more than `MAX_VALUES` numbers of them (or one
+    sentence) or scores, so that they may be memory-mapped.
 
     Args:
         query_vectors: [queries, dim], of any length.
@@ -122,14 +123,33 @@ def bag_of_sentences_scores(
         return np.asarray(_dot(queries, means))
     if reduce != "max":
         raise InputError(f"`reduce` is {reduce!r}.", 'Choose "max" or "mean".')
-    sentences = l2_normalize(jnp.asarray(sentence_vectors))
-    segments = jnp.asarray(sentence_entities)
-    n_rows = max(1, MAX_SCORES // max(1, len(sentences)))
-    scores = np.empty((len(queries), n_entities), np.float32)
-    for start in range(0, len(queries), n_rows):
-        rows = slice(start, start + n_rows)
-        scores[rows] = _max_scores(queries[rows], sentences, segments, n_entities)
+    scores = np.full((len(queries), n_entities), -np.inf, np.float32)
+    for rows in _blocks(sentence_vectors):
+        sentences = l2_normalize(jnp.asarray(sentence_vectors[rows]))
+        first, last = sentence_entities[rows][[0, -1]]
+        segments = jnp.asarray(sentence_entities[rows] - first)
+        # Few shapes: blocks have more or fewer entities.
+        n_segments = power_of_two(int(last - first) + 1)
+        n_asked = max(1, MAX_VALUES // len(sentences))
+        for start in range(0, len(queries), n_asked):
+            asked = slice(start, start + n_asked)
+            found = np.asarray(_max_scores(queries[asked], sentences, segments, n_segments))
+            # An entity may go on from the block before.
+            of_block = scores[asked, first : last + 1]
+            np.maximum(of_block, found[:, : of_block.shape[1]], out=of_block)
     return scores
+
+
+def _blocks(vectors: np.ndarray) -> Iterator[slice]:
+    """Rows of `vectors` [n, dim], at most `MAX_VALUES` numbers at a time, or one row."""
+    n_rows = max(1, MAX_VALUES // max(1, vectors.shape[1]))
+    return (slice(start, start + n_rows) for start in range(0, len(vectors), n_rows))
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _add_up(sums: jax.Array, vectors: jax.Array, segments: jax.Array) -> jax.Array:
+    """Adds vectors [n, dim], brought to length 1, to the sums [entities, dim] of their entities."""
+    return sums.at[segments].add(l2_normalize(vectors), indices_are_sorted=True)
 
 
 def _dot(queries: jax.Array, vectors: jax.Array) -> jax.Array:

@@ -132,6 +132,21 @@ class EntityRanker:
         """
         return self._scores(self.encode(queries))
 
+    def tag_scores(self, tags: Sequence[str]) -> np.ndarray:
+        """Scores by which tags are ranked for each entity, float32 `[entities, tags]`.
+
+        They are the cosines of `score`; of DocEnt-Full log P(e | t), the softmax over all entities:
+        logits of one text compare entities, those of different texts are not on one scale.
+
+        Args:
+            tags: texts.
+
+        Raises:
+            InputError: as `encode`.
+        """
+        scores = self.score(tags)
+        return np.asarray(jax.nn.log_softmax(scores, axis=1) if self._is_full else scores).T
+
     def rank(self, queries: Sequence[str], k: int = 10) -> list[list[RankedEntity]]:
         """Ranks entities for queries in plain text.
 

@@ -23,7 +23,7 @@ from retrieval_jax.bert_sharding import bert_rules
 from retrieval_jax.chunking import Chunking
 from retrieval_jax.config import to_dict
 from retrieval_jax.distributed import broadcast_array, on_main
-from retrieval_jax.encoding import encode, jit_encoder
+from retrieval_jax.encoding import encode, encode_to_file, jit_encoder
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name, keep
 from retrieval_jax.masking import make_masking
@@ -44,6 +44,7 @@ FIT_BATCH = 256
 TOKENIZER, ENCODER, ENTITIES = "tokenizer", "encoder.json", "entities.json"
 # Folders below the one where what runs share is kept.
 TOKENS, VECTORS, VECTORS_FILE = "tokens", "vectors", "vectors.npy"
+ENCODING = "encoding sentences"
 
 
 def load_encoder(config: ModelConfig) -> PretrainedBert:
@@ -70,20 +71,21 @@ def encode_frozen(
         data: whose sentences and queries they are.
         config: pooling.
         folder: where to keep sentence vectors, so that several runs on the same documents encode
-            them once; None = nowhere.
+            them once. Then they are never in memory together, neither while they are encoded nor
+            in the result, which is memory-mapped. None = nowhere: they are in memory.
 
     Returns:
         Sentence vectors `[sentences, dim]`, and per split that has queries their vectors
         `[queries, dim]`, float32.
+
+    Raises:
+        InputError: the vectors cannot be kept in `folder`.
     """
     params = jax.tree.map(jnp.asarray, encoder.params)
     encode_batch = functools.partial(jit_encoder(encoder.config, config.pooling), params)
 
-    def encode_sentences() -> np.ndarray:
-        return encode(encode_batch, data.sentences, progress="encoding sentences")
-
     if folder is None:
-        sentences = encode_sentences()
+        sentences = encode(encode_batch, data.sentences, progress=ENCODING)
     else:
         # By what the vectors depend on, so that runs of another kind or dropout find them too.
         plain = dataclasses.replace(
@@ -95,7 +97,13 @@ def encode_frozen(
         kept = keep(
             folder,
             content_name([settings, *arrays, data.sentences.lengths]),
-            lambda unfinished: np.save(unfinished / VECTORS_FILE, encode_sentences()),
+            lambda unfinished: encode_to_file(
+                encode_batch,
+                data.sentences,
+                encoder.config.hidden_size,
+                unfinished / VECTORS_FILE,
+                ENCODING,
+            ),
         )
         sentences = np.load(kept / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
     asked = [split for split, queries in data.corpus.queries.items() if queries]

@@ -165,23 +165,26 @@ def published_protocol(
     votes: np.ndarray,
     film_names: Sequence[str],
     tags: Sequence[str],
+    movielens_ids: Sequence[int | None] | None = None,
 ) -> Protocol:
     """The paper's protocol: 1000 test and 380 dev films, T = 2, three folds of users.
 
     The paper does not say how films and tags were chosen; here by a hash of their names, films
-    among those with a positive. Its open task holds out 500 test and 100 dev tags, and tests on
-    the films with votes for them.
+    among those with a positive. Rows of one MovieLens film count as one and are held out together.
+    Its open task holds out 500 test and 100 dev tags, and tests on the films with votes for them.
 
     Args:
         votes: int `[films, tags]`.
         film_names: of the rows.
         tags: of the columns.
+        movielens_ids: of the rows; None where a film is not in MovieLens. By default all differ.
 
     Raises:
         InputError: too few films with a positive, too few tags, or names that do not fit.
     """
-    _check_names(votes, film_names, tags)
-    films = by_hash(np.flatnonzero((votes > THRESHOLD).any(axis=1)), film_names)
+    _check_names(votes, film_names, tags, movielens_ids)
+    voted_films = same_films(by_hash(_with_votes(votes), film_names), movielens_ids)
+    films = [rows for rows in voted_films if (votes[rows] > THRESHOLD).any()]
     held_out, voted = TEST_FILMS + DEV_FILMS, int(np.count_nonzero(votes.any(axis=0)))
     if len(films) <= held_out or voted <= TEST_TAGS + DEV_TAGS:
         raise InputError(
@@ -189,45 +192,52 @@ def published_protocol(
             f"The published protocol holds out {held_out} films and {TEST_TAGS + DEV_TAGS} tags;"
             " use the small protocol.",
         )
+    test, dev = (_rows(part) for part in (films[:TEST_FILMS], films[TEST_FILMS:held_out]))
     closed = TagSplit(
         "closed",
-        np.setdiff1d(_with_votes(votes), films[:held_out]).astype(np.int32),
-        np.sort(films[TEST_FILMS:held_out]),
-        np.sort(films[:TEST_FILMS]),
+        np.setdiff1d(_with_votes(votes), np.concatenate([test, dev])).astype(np.int32),
+        dev,
+        test,
         *[np.arange(len(tags), dtype=np.int32)] * 3,
     )
     open_split = _open_split(votes, tags, TEST_TAGS, DEV_TAGS)
     return Protocol("published", (THRESHOLD,), (closed,), open_split, USER_FOLDS)
 
 
-def small_protocol(votes: np.ndarray, film_names: Sequence[str], tags: Sequence[str]) -> Protocol:
+def small_protocol(
+    votes: np.ndarray,
+    film_names: Sequence[str],
+    tags: Sequence[str],
+    movielens_ids: Sequence[int | None] | None = None,
+) -> Protocol:
     """A protocol for few votes: five folds of films, T = 0 and T = 2, all users together.
 
-    Films with a vote go into folds by a hash of their names. Each fold is the test films once; the
-    next one is then the dev films. Of the tags that have votes, as large shares are held out for
-    the open task as in the paper.
+    Films with a vote go into folds by a hash of their names, rows of one MovieLens film into the
+    same. Each fold is the test films once; the next one is then the dev films. Of the tags that
+    have votes, as large shares are held out for the open task as in the paper.
 
     Args:
         votes: int `[films, tags]`.
         film_names: of the rows.
         tags: of the columns.
+        movielens_ids: as in `published_protocol`.
 
     Raises:
         InputError: fewer films or tags with votes than folds, or names that do not fit.
     """
-    _check_names(votes, film_names, tags)
-    films = by_hash(_with_votes(votes), film_names)
+    _check_names(votes, film_names, tags, movielens_ids)
+    films = same_films(by_hash(_with_votes(votes), film_names), movielens_ids)
     voted = int(np.count_nonzero(votes.any(axis=0)))
     if min(len(films), voted) < FILM_FOLDS:
         raise InputError(
             f"{len(films)} films and {voted} tags have votes",
             f"The small protocol needs {FILM_FOLDS} of both.",
         )
-    folds = [np.sort(films[i::FILM_FOLDS]) for i in range(FILM_FOLDS)]
+    folds = [_rows(films[i::FILM_FOLDS]) for i in range(FILM_FOLDS)]
     closed = []
     for i, test in enumerate(folds):
         dev = folds[(i + 1) % FILM_FOLDS]
-        train = np.setdiff1d(films, np.concatenate([test, dev])).astype(np.int32)
+        train = np.setdiff1d(_rows(films), np.concatenate([test, dev])).astype(np.int32)
         every_tag = [np.arange(len(tags), dtype=np.int32)] * 3
         closed.append(TagSplit(f"closed, fold {i + 1}", train, dev, test, *every_tag))
     test_tags = max(1, round(voted * TEST_TAGS / ALL_TAGS))
@@ -239,6 +249,30 @@ def small_protocol(votes: np.ndarray, film_names: Sequence[str], tags: Sequence[
 def by_hash(indices: np.ndarray, names: Sequence[str]) -> np.ndarray:
     """The indices, int32 `[n]`, in the order of a hash of their names."""
     return np.array(sorted(indices.tolist(), key=lambda i: stable_hash(str(names[i]))), np.int32)
+
+
+def same_films(
+    rows: np.ndarray, movielens_ids: Sequence[int | None] | None = None
+) -> list[list[int]]:
+    """Groups rows by the MovieLens film that they are of, in the order of each group's first row.
+
+    What Amazon sells as several items is one film there, with the tags of each: apart, some would
+    be trained on with the labels that others are tested on.
+
+    Args:
+        rows: int `[n]`.
+        movielens_ids: of all rows; None is a film of its own, and by default all differ.
+    """
+    groups: dict[tuple[str, int], list[int]] = {}
+    for row in rows.tolist():
+        film = None if movielens_ids is None else movielens_ids[row]
+        groups.setdefault(("row", row) if film is None else ("film", film), []).append(row)
+    return list(groups.values())
+
+
+def _rows(films: Sequence[Sequence[int]]) -> np.ndarray:
+    """The rows of groups, int32 `[n]`, sorted."""
+    return np.sort(np.concatenate([np.array(rows, np.int32) for rows in films]))
 
 
 def limit_tags(split: TagSplit, tags: int) -> TagSplit:
@@ -295,8 +329,15 @@ def _with_votes(votes: np.ndarray) -> np.ndarray:
     return np.flatnonzero(votes.any(axis=1)).astype(np.int32)
 
 
-def _check_names(votes: np.ndarray, film_names: Sequence[str], tags: Sequence[str]) -> None:
+def _check_names(
+    votes: np.ndarray,
+    film_names: Sequence[str],
+    tags: Sequence[str],
+    movielens_ids: Sequence[int | None] | None,
+) -> None:
     check_shape("votes", votes, (len(film_names), len(tags)))
+    if movielens_ids is not None:
+        check_shape("movielens_ids", np.array(movielens_ids, object), (len(film_names),))
 
 
 def user_fold_votes(tag_votes: TagVotes, num_entities: int, folds: int = USER_FOLDS) -> np.ndarray:

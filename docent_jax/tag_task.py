@@ -2,7 +2,9 @@
 
 DocEnt-Dual and DocEnt-Hybrid: P(t | e), softmax over encoded tags of the cosine of g(e), which is
 frozen, with f(t), whose encoder is trained. The bag of sentences takes the place of g(e) as "a
-naive variant of DocEnt-Dual" (section 5.3): give its means as the table.
+naive variant of DocEnt-Dual" (section 5.3): give its means as the table. They are then as frozen as
+g(e), and only the encoder of tags moves. The paper's BoS-BERT is more: fine-tuned on pairs of
+sentence and tag, it moves on both sides, and reads sentences by [CLS] but tags by the mean.
 """
 
 import abc

@@ -1,13 +1,16 @@
 """Encoding many texts into vectors: packed rows of one shape, results in input order."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from rich.progress import track
+from rich.progress import Progress, track
 
 from retrieval_jax.bert import Bert, BertConfig, Pooling, pool
+from retrieval_jax.files import write_array_blocks
 from retrieval_jax.packing import (
     WIDTH_MULTIPLE,
     Placement,
@@ -21,6 +24,9 @@ from retrieval_jax.pipeline import Batch, TokenTable
 # (rows of packed texts (`packing.pack`), number of texts) -> `[texts, dim]`; jitted, parameters
 # bound.
 EncodeBatch = Callable[[Batch, int], jax.Array]
+
+# Texts whose vectors `encode_to_file` holds: 192 MiB of BERT-base's.
+SLICE = 2**16
 
 
 def jit_encoder(config: BertConfig, pooling: Pooling) -> Callable[[Any, Batch, int], jax.Array]:
@@ -81,6 +87,38 @@ def encode(
             advance(len(texts))
     assert vectors is not None
     return vectors
+
+
+def encode_to_file(
+    encode_batch: EncodeBatch, table: TokenTable, dim: int, path: Path, progress: str
+) -> None:
+    """Encodes every text of `table` into a NumPy file, `SLICE` texts at a time.
+
+    Memory does not grow with the number of texts. A slice is encoded as `encode` does it.
+
+    Args:
+        encode_batch: as for `encode`.
+        table: tokenised texts, one or more; memory-mapped if they are many.
+        dim: of the vectors.
+        path: gets float32 `[texts, dim]`, in the order of `table`; written in place.
+        progress: title of a progress bar over all texts.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: vectors of another `dim`.
+    """
+    texts = len(table.lengths)
+
+    def slices(advance: Callable[[int], object]) -> Iterator[np.ndarray]:
+        for start in range(0, texts, SLICE):
+            rows = slice(start, start + SLICE)
+            part = TokenTable(table.input_ids[rows], table.lengths[rows])
+            yield encode(encode_batch, part, advance=advance)
+
+    with Progress() as bar:
+        task = bar.add_task(progress, total=texts)
+        blocks = slices(functools.partial(bar.advance, task))
+        write_array_blocks(path, (texts, dim), np.float32, blocks)
 
 
 def unit_length(vectors: np.ndarray) -> np.ndarray:

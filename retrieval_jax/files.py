@@ -4,11 +4,12 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 
 @contextlib.contextmanager
@@ -44,3 +45,38 @@ def write_array(path: Path | str, values: np.ndarray) -> Path:
     with whole_file(path) as partial, partial.open("wb") as file:
         np.save(file, values, allow_pickle=False)
     return path
+
+
+def write_array_blocks(
+    path: Path, shape: tuple[int, ...], dtype: DTypeLike, blocks: Iterable[np.ndarray]
+) -> None:
+    """Writes a NumPy file of which only a block is in memory at a time.
+
+    Not through a memory map: a disk that gets full would kill the process, where here it is an
+    error.
+
+    Args:
+        path: the file, written in place; a folder of `kept.keep` makes it whole or not at all.
+        shape: of the whole array.
+        dtype: of the whole array.
+        blocks: its rows in their order, any number at a time, of that dtype.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: blocks that do not make up the shape.
+    """
+    dtype, missing = np.dtype(dtype), shape[0]
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            missing -= len(block)
+            if block.dtype != dtype or block.shape[1:] != shape[1:] or missing < 0:
+                raise ValueError(f"a block {block.dtype}{block.shape} of {dtype}{shape}")
+            file.write(np.ascontiguousarray(block).data)
+    if missing:
+        raise ValueError(f"blocks lack {missing} rows of {shape}")

@@ -13,6 +13,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from retrieval_jax.errors import InputError
+from retrieval_jax.files import write_array_blocks
 from retrieval_jax.kept import content_name, keep
 from retrieval_jax.packing import Placement, pack, padded_rows, place, row_width
 
@@ -80,19 +81,15 @@ def tokenize(
 def _write(
     folder: Path, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> None:
-    """Writes a table, chunk by chunk: not through a memory map, which a full disk would kill."""
-    dtype = np.dtype(np.int32)
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": (len(texts), max_length),
-    }
-    lengths = np.zeros(len(texts), dtype)
-    with (folder / IDS_FILE).open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
+    """Writes a table, chunk by chunk."""
+    lengths = np.zeros(len(texts), np.int32)
+
+    def chunks() -> Iterator[np.ndarray]:
         for start, ids, of_chunk in _tokenized_chunks(texts, tokenizer, max_length):
-            file.write(ids.tobytes())
             lengths[start : start + len(ids)] = of_chunk
+            yield ids
+
+    write_array_blocks(folder / IDS_FILE, (len(texts), max_length), np.int32, chunks())
     np.save(folder / LENGTHS_FILE, lengths, allow_pickle=False)
 
 

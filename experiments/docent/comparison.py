@@ -49,6 +49,10 @@ FUSED_WITH = {"BM25": BM25, LEXICAL: LEXICAL}
 BAG_MAX, BAG_MEAN = "bag of sentences, maximum", "bag of sentences, mean"
 BAGS: dict[str, Literal["mean", "max"]] = {BAG_MEAN: "mean", BAG_MAX: "max"}
 
+# Settings of a model that decide sentence vectors and the table that is fitted to them.
+ENCODER_FIELDS = ("encoder", "layers", "pooling")
+FIT_FIELDS = ("dtype", "temperature", "fit_epochs", "fit_learning_rate")
+
 # System -> split -> ranking.
 Rankings = dict[str, dict[str, Ranking]]
 
@@ -144,22 +148,6 @@ def without_spaces(table: Mapping[str, Mapping[str, T]]) -> dict[str, dict[str, 
     }
 
 
-def bag_names(encoders: Sequence[str]) -> list[str]:
-    """What tables call the encoders of bags of sentences: the last part of path or hub name.
-
-    Raises:
-        InputError: two would be called the same.
-    """
-    names = [Path(encoder).name for encoder in encoders]
-    repeated = [encoder for encoder in encoders if names.count(Path(encoder).name) > 1]
-    if repeated:
-        raise InputError(
-            f"--bags {' '.join(repeated)} would have one name in the table",
-            "Give each once; rename folders of the same name, or compare them in two calls.",
-        )
-    return names
-
-
 def fuse_on_dev(
     first: Mapping[str, Ranking], second: Mapping[str, Ranking], corpus: EntityCorpus
 ) -> tuple[dict[str, Ranking], float]:
@@ -235,7 +223,7 @@ def _pairs(models: Sequence[str]) -> list[tuple[str, str]]:
     """Which systems are tested against each other."""
     pairs = []
     for model in models:
-        pairs += [(model, baseline) for baseline in (BAG_MAX, FROZEN, BM25)]
+        pairs += [(model, baseline) for baseline in (BAG_MAX, FROZEN, TFIDF, BM25)]
         for name, other in FUSED_WITH.items():
             pairs += [(f"{model} + {name}", other), (f"{model} + {name}", model)]
     return pairs + list(itertools.combinations(models, 2))
@@ -315,15 +303,16 @@ def results_record(
     """All that `results.json` holds: the comparison and what it was made with.
 
     Args:
-        configs: model -> configuration, but for the seed.
+        configs: model -> configuration, but for the seed; the baselines are of the first.
         seeds: of the runs.
         corpus: documents, and the queries that were asked.
         fingerprint: of the corpus that was trained on.
         comparison: as `compare` gives.
     """
-    data = f"{source_in_words(next(iter(configs.values())))}, {corpus.summary}"
-    name = "docent zero-shot ranking"
-    return make_record(name, data, configs, seeds, fingerprint, comparison)
+    first = next(iter(configs.values()))
+    data = f"{source_in_words(first)}, {corpus.summary}"
+    found = {"encoder_frozen": frozen_settings(first), **comparison}
+    return make_record("docent zero-shot ranking", data, configs, seeds, fingerprint, found)
 
 
 def check_same_documents(
@@ -352,17 +341,30 @@ def check_same_documents(
         )
 
 
-def check_same_encoder(
+def check_same_baselines(
     other: RunFolder, its_config: docent_jax.Config, run: RunFolder, config: docent_jax.Config
 ) -> None:
-    """Refuses a run that starts from another encoder: the baselines have that of the first."""
-    for field in ("encoder", "layers", "pooling"):
+    """Refuses a run from whose settings other baselines would come than from the first one's.
+
+    These are the bags of sentences and the frozen encoder with its fitted table.
+
+    Raises:
+        InputError: the field, and the value of each run.
+    """
+    for field in (*ENCODER_FIELDS, *FIT_FIELDS):
         values = getattr(config.model, field), getattr(its_config.model, field)
         if values[0] != values[1]:
             raise InputError(
                 f"{other.path} has model.{field} {values[1]!r}, {run.path} has {values[0]!r}",
-                "Compare runs of one encoder: the bags of sentences are its vectors.",
+                "Compare them in two calls: baselines are one encoder's vectors, and a table fitted"
+                " to them once.",
             )
+
+
+def frozen_settings(config: docent_jax.Config) -> dict[str, Any]:
+    """What the table of the frozen encoder was fitted with, for the record."""
+    fit = {name: getattr(config.model, name) for name in FIT_FIELDS}
+    return fit | {"seed": config.training.seed}
 
 
 def source_in_words(config: docent_jax.Config) -> str:

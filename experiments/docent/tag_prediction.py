@@ -21,12 +21,11 @@ import tyro
 
 import docent_jax
 from docent_jax.baselines import mean_vectors
-from docent_jax.data import tokenize_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.films import FilmData
 from docent_jax.datasets.load import load_films
 from docent_jax.datasets.movielens import MovieLens
-from docent_jax.pretraining import PACKAGE, TOKENS, VECTORS, encode_frozen, load_encoder
+from docent_jax.pretraining import PACKAGE
 from docent_jax.tag_baselines import (
     bag_of_sentences_tag_scores,
     bag_of_words_tag_scores,
@@ -54,8 +53,8 @@ from docent_jax.word_vectors import (
     train_word2vec,
     write_word2vec,
 )
+from experiments.docent.bags import bag_names, make_bag
 from experiments.docent.comparison import (
-    bag_names,
     check_same_documents,
     lexical_corpus,
     model_name,
@@ -116,7 +115,8 @@ class Command:
         full_dev_films: dev films on which DocEnt-Full is measured while training.
         open_tags: numbers of training tags of the open task, beside all (figure 2c).
         word_vectors: a GloVe file or GloVe's zip; None trains word2vec on the sentences.
-        bags: further encoders (BERT folders, packages or hub names) for the bag of sentences.
+        bags: further encoders (BERT folders, packages or hub names) for the bag of sentences, whole
+            and by the mean of their word pieces' vectors.
         movielens: MovieLens' zip with the tag genome, for TagGenome.
         results: JSON file to write besides `tags.json` in the first run folder.
     """
@@ -156,7 +156,8 @@ def main() -> None:
     names = films.corpus.entities
     votes = tag_votes.votes(len(names))
     make_protocol = small_protocol if command.protocol == "small" else published_protocol
-    protocol = limited(make_protocol(votes, names, films.vocabulary), command.films)
+    protocol = make_protocol(votes, names, films.vocabulary, films.movielens_ids)
+    protocol = limited(protocol, command.films)
     counted = all_counts(protocol, votes)
     print_counts(counted)
     protocol = measurable(protocol, counted)
@@ -272,13 +273,13 @@ def encoders(
     systems: dict[str, System] = {}
     tuned_bags = {}
     others = [f" ({name})" for name in bag_names(command.bags)]
-    for encoder, of in zip((config.model.encoder, *command.bags), ("", *others), strict=True):
-        bag, systems[f"{BAG}{of}"] = bag_of_sentences(command, run, config, films, encoder)
+    for other, of in zip((None, *command.bags), ("", *others), strict=True):
+        bag, systems[f"{BAG}{of}"] = bag_of_sentences(command, run, config, films, other)
         tuned_bags[f"{TUNED_BAG}{of}"] = tuned(command, bag, votes, truth, protocol)
     for path, name in zip(command.runs, named_configs(command.runs), strict=True):
         check_same_documents(*open_run(path, PACKAGE, docent_jax.Config), run, config, films.corpus)
         tag_run = load_tag_run(path, films.corpus.entities, films.vocabulary)
-        systems[f"{name}, zero-shot"] = fixed(docent_jax.load(path).score(films.vocabulary).T)
+        systems[f"{name}, zero-shot"] = fixed(docent_jax.load(path).tag_scores(films.vocabulary))
         systems[name] = tuned(command, tag_run, votes, truth, protocol)
     return systems | tuned_bags
 
@@ -288,26 +289,25 @@ def bag_of_sentences(
     run: RunFolder,
     config: docent_jax.Config,
     films: FilmData,
-    encoder_name: str,
+    other: str | None = None,
 ) -> tuple[TagRun, System]:
-    """The bag of sentences of an encoder: to be fine-tuned, and as it is."""
-    corpus, tags, data_dir = films.corpus, films.vocabulary, command.data_dir
-    model = dataclasses.replace(config.model, kind="dual", encoder=encoder_name)
-    if encoder_name != config.model.encoder:
-        model = dataclasses.replace(model, layers=None)
-    encoder = load_encoder(model)
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=data_dir / TOKENS)
-    sentences, _ = encode_frozen(encoder, data, model, data_dir / VECTORS)
-    bag = TagRun(
+    """The bag of sentences of the runs' encoder, or another: to be fine-tuned, and as it is.
+
+    Only the encoder of tags is then fine-tuned; means of sentences stay those of the untrained one,
+    where the paper's BoS-BERT is fine-tuned on both sides.
+    """
+    corpus = films.corpus
+    bag = make_bag(config, corpus, command.data_dir, other)
+    tag_run = TagRun(
         run.path / "bag_of_sentences",
-        dataclasses.replace(config, model=model),
-        encoder.config,
-        encoder.params,
-        mean_vectors(sentences, corpus.sentence_entities, len(corpus.entities)),
-        tokenize(tags, encoder.tokenizer, config.data.max_length),
+        dataclasses.replace(config, model=bag.model),
+        bag.encoder.config,
+        bag.encoder.params,
+        mean_vectors(bag.sentences, corpus.sentence_entities, len(corpus.entities)),
+        tokenize(films.vocabulary, bag.encoder.tokenizer, config.data.max_length),
     )
-    scores = bag_of_sentences_tag_scores(bag.model().encode_tags(), sentences, corpus)
-    return bag, fixed(scores)
+    tags = tag_run.model().encode_tags()
+    return tag_run, fixed(bag_of_sentences_tag_scores(tags, bag.sentences, corpus))
 
 
 def word_vectors(command: Command, run: RunFolder, films: FilmData) -> WordVectors:

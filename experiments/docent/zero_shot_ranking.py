@@ -25,23 +25,16 @@ from docent_jax.config import ModelConfig
 from docent_jax.data import EncodedCorpus, tokenize_corpus
 from docent_jax.datasets.corpus import EntityCorpus
 from docent_jax.datasets.load import load_documents
-from docent_jax.pretraining import (
-    PACKAGE,
-    TOKENS,
-    VECTORS,
-    encode_frozen,
-    fit_table,
-    load_encoder,
-)
+from docent_jax.pretraining import PACKAGE, TOKENS, fit_table
+from experiments.docent.bags import Bag, bag_names, make_bag
 from experiments.docent.comparison import (
     BAG_MAX,
     SPLITS,
     Rankings,
-    bag_names,
     bag_rankings,
     baseline_rankings,
+    check_same_baselines,
     check_same_documents,
-    check_same_encoder,
     compare,
     lexical_corpus,
     model_name,
@@ -57,7 +50,6 @@ from retrieval_jax.errors import InputError, one_screen_errors
 from retrieval_jax.logs import quiet_libraries
 from retrieval_jax.pipeline import TokenTable
 from retrieval_jax.pretrained import PretrainedBert
-from retrieval_jax.rankings import Ranking
 from retrieval_jax.runs import open_run
 
 
@@ -72,8 +64,8 @@ class Command:
             models, which may see some of each.
         names_kept: beside each baseline, also the same one on reviews with the films' names
             left in: what their removal costs.
-        bags: further encoders (BERT folders, packages or hub names) for the bag of sentences, by
-            the mean of their word pieces' vectors, such as google-bert/bert-base-uncased.
+        bags: further encoders (BERT folders, packages or hub names) for the bag of sentences, whole
+            and by the mean of their word pieces' vectors, such as google-bert/bert-base-uncased.
         data_dir: where prepared documents are kept.
         results: JSON file to write besides `results.json` in the first run folder.
     """
@@ -102,7 +94,7 @@ def main() -> None:
     paths: dict[str, list[Path]] = {}
     for other, its_config in opened:
         check_same_documents(other, its_config, run, config, corpus)
-        check_same_encoder(other, its_config, run, config)
+        check_same_baselines(other, its_config, run, config)
         model = model_name(its_config)
         paths.setdefault(model, []).append(other.path)
         changed = differences(to_dict(configs.setdefault(model, its_config)), to_dict(its_config))
@@ -119,17 +111,16 @@ def main() -> None:
             f"no queries{asked} for both dev and test: {corpus.summary}",
             "Give another --queries, or run on data with queries.",
         )
-    encoder = load_encoder(config.model)
-    tokens = command.data_dir / TOKENS
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
-    sentences, queries = encode_frozen(encoder, data, config.model, command.data_dir / VECTORS)
+    own = make_bag(config, corpus, command.data_dir)
     lexical = lexical_corpus(corpus, config.data, command.lexical, command.data_dir)
-    table = fit_table(sentences, data, config)
-    baselines = baseline_rankings(corpus, sentences, queries, table, lexical)
-    for name, bag in zip(bags, command.bags, strict=True):
-        baselines[f"{BAG_MAX} ({name})"] = _bag(command, config, corpus, bag)
+    table = fit_table(own.sentences, own.data, config)
+    baselines = baseline_rankings(corpus, own.sentences, own.queries, table, lexical)
+    for name, other in zip(bags, command.bags, strict=True):
+        bag = make_bag(config, corpus, command.data_dir, other)
+        of_maximum = bag_rankings(corpus, bag.sentences, bag.queries, "max")
+        baselines[f"{BAG_MAX} ({name})"] = of_maximum
     if command.names_kept:
-        baselines |= _names_kept(command, config, encoder, corpus, sentences, queries)
+        baselines |= _names_kept(command, config, own)
     comparison = compare(corpus, baselines, paths)
     seeds = sorted({its_config.training.seed for _, its_config in opened})
     results = results_record(configs, seeds, corpus, fingerprint, comparison)
@@ -148,38 +139,15 @@ def _with_queries(corpus: EntityCorpus, prefix: str) -> EntityCorpus:
     return dataclasses.replace(corpus, queries=kept)
 
 
-def _bag(
-    command: Command, config: docent_jax.Config, corpus: EntityCorpus, name: str
-) -> dict[str, Ranking]:
-    """Rankings of the bag of sentences of another encoder: BoS-BERT* of section 5.4.3."""
-    model = dataclasses.replace(
-        config.model, kind="dual", encoder=name, layers=None, pooling="mean"
-    )
-    encoder = load_encoder(model)
-    tokens = command.data_dir / TOKENS
-    data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
-    sentences, queries = encode_frozen(encoder, data, model, command.data_dir / VECTORS)
-    return bag_rankings(corpus, sentences, queries, "max")
-
-
-def _names_kept(
-    command: Command,
-    config: docent_jax.Config,
-    encoder: PretrainedBert,
-    removed: EntityCorpus,
-    vectors: np.ndarray,
-    queries: Mapping[str, np.ndarray],
-) -> Rankings:
+def _names_kept(command: Command, config: docent_jax.Config, own: Bag) -> Rankings:
     """Rankings of the baselines on the same reviews with the films' names left in.
 
     Args:
         command: what was asked for.
         config: of the runs, which were trained without names.
-        encoder: untrained.
-        removed: the corpus of `config`.
-        vectors: `[sentences, dim]` of its sentences, by the encoder.
-        queries: split -> `[queries, dim]`.
+        own: of their encoder and their corpus.
     """
+    encoder, removed = own.encoder, own.data.corpus
     if config.data.source == "python_api" or config.data.keep_names:
         raise InputError(
             "--names-kept, and documents from which no names were removed",
@@ -195,11 +163,11 @@ def _names_kept(
         )
     tokens = command.data_dir / TOKENS
     data = tokenize_corpus(corpus, encoder.tokenizer, config.data, folder=tokens)
-    known = dict(zip(removed.sentences, vectors, strict=True))
-    sentences = encode_unknown(encoder, data, config.model, known)
+    known = dict(zip(removed.sentences, own.sentences, strict=True))
+    sentences = encode_unknown(encoder, data, own.model, known)
     table = fit_table(sentences, data, config)
     lexical = lexical_corpus(corpus, config.data, command.lexical, command.data_dir)
-    rankings = baseline_rankings(corpus, sentences, queries, table, lexical)
+    rankings = baseline_rankings(corpus, sentences, own.queries, table, lexical)
     return {names_kept(name): ranking for name, ranking in rankings.items()}
 
 

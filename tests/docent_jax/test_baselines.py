@@ -75,16 +75,33 @@ def test_bag_of_sentences_by_hand(reduce: Any, expected: list[list[float]]) -> N
     np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("max_scores", [1, 3, 20, 10**6])
+class OnDisk:
+    """Vectors of which only slices can be had, and which knows how much was had at once."""
+
+    def __init__(self, vectors: np.ndarray) -> None:
+        self.vectors, self.shape, self.ndim = vectors, vectors.shape, vectors.ndim
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        self.read.append(len(self.vectors[rows]))
+        return self.vectors[rows]
+
+
+@pytest.mark.parametrize(("max_values", "read"), [(1, [1] * 9), (20, [4, 4, 1]), (10**6, [9])])
 @pytest.mark.parametrize("reduce", ["max", "mean"])
-def test_chunks_do_not_change_scores(
-    max_scores: int, reduce: Any, monkeypatch: pytest.MonkeyPatch
+def test_vectors_are_read_once_by_blocks(
+    max_values: int, read: list[int], reduce: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
     sentences, queries = rng.normal(size=(9, 5)), rng.normal(size=(7, 5))
     owners = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3])
-    monkeypatch.setattr(baselines, "MAX_SCORES", max_scores)
-    scores = bag_of_sentences_scores(queries, sentences, owners, 4, reduce)
+    monkeypatch.setattr(baselines, "MAX_VALUES", max_values)
+    vectors: Any = OnDisk(sentences)
+    scores = bag_of_sentences_scores(queries, vectors, owners, 4, reduce)
+    assert vectors.read == read
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (queries, sentences)]
     cosines = unit[0] @ unit[1].T
     combine = {"max": np.max, "mean": np.mean}[reduce]

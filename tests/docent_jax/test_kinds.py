@@ -86,6 +86,23 @@ def test_scores_are_those_of_the_ranking(runs, kind):
             np.testing.assert_allclose(score, by_name[entity], atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_tags_are_ranked_for_an_entity_by_scores_on_one_scale(runs, kind):
+    ranker = docent_jax.load(runs(kind)[0].path)
+    tags = ["graph", "of the sparse matrix", "random"]
+    scores, of_tags = ranker.score(tags).astype(np.float64), ranker.tag_scores(tags)
+    assert of_tags.dtype == np.float32
+    if kind != "full":
+        np.testing.assert_allclose(of_tags, scores.T, atol=1e-6)
+        return
+    expected = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(of_tags, expected.T, atol=1e-5)
+    # What a tag adds to the logits of all entities alike says nothing of any entity.
+    shifted = (scores + np.array([[50.0], [0.0], [-50.0]])).astype(np.float32)
+    ranker.score = lambda tags: shifted
+    np.testing.assert_allclose(ranker.tag_scores(tags), of_tags, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [

@@ -232,7 +232,7 @@ def test_queries_have_a_length_of_their_own_and_vectors_are_kept(
     assert widths == {None: [16], 30: [30]}
     vectors, _ = encode_frozen(encoder, data, config.model, tmp_path / "vectors")
     with monkeypatch.context() as patch:
-        patch.setattr("docent_jax.pretraining.encode", None)  # nothing is encoded again
+        patch.setattr("docent_jax.pretraining.encode_to_file", None)  # nothing is encoded again
         again, _ = encode_frozen(encoder, data, config.model, tmp_path / "vectors")
         # Neither by a run with dropout, remat or a head for words.
         other = dataclasses.replace(
@@ -245,6 +245,15 @@ def test_queries_have_a_length_of_their_own_and_vectors_are_kept(
     np.testing.assert_array_equal(vectors, of_other)
     in_memory, _ = encode_frozen(encoder, data, config.model)
     np.testing.assert_array_equal(vectors, in_memory)
+    # So are vectors that were kept as one array, and those encoded by slices are the same.
+    np.save(tmp_path / "array.npy", in_memory)
+    (kept,) = (tmp_path / "vectors").glob("*/vectors.npy")
+    assert kept.read_bytes() == (tmp_path / "array.npy").read_bytes()
+    monkeypatch.setattr("retrieval_jax.encoding.SLICE", 10)
+    sliced, _ = encode_frozen(encoder, data, config.model, tmp_path / "sliced")
+    assert isinstance(sliced, np.memmap)
+    np.testing.assert_allclose(sliced, in_memory, atol=1e-5)
+    assert [path.name for path in (tmp_path / "sliced").iterdir()] == [kept.parent.name]
 
 
 def test_new_entities_are_read_as_sentences_are(trained, monkeypatch):

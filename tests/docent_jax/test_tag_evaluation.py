@@ -25,6 +25,7 @@ from docent_jax.tag_evaluation import (
 )
 from retrieval_jax.errors import InputError
 from retrieval_jax.evaluation import evaluate
+from retrieval_jax.fingerprints import stable_hash
 from retrieval_jax.rankings import ranking_from_scores
 
 VOTES = np.array([[5, 0, 1, 3], [0, 0, 0, 1], [0, 4, 0, 0]])
@@ -234,6 +235,59 @@ def test_small_protocol_tests_every_film_once():
     assert len(train | dev | test) == voted == len(train) + len(dev) + len(test)
 
 
+ONE_TO_ONE = [None, [*range(1, 300), None], [None] * 300]
+
+
+@pytest.mark.parametrize("movielens_ids", ONE_TO_ONE)
+def test_films_with_numbers_of_their_own_are_split_by_the_hash_of_their_names(movielens_ids):
+    tag_votes = generated_votes(300, 60, 900)
+    votes = tag_votes.votes(300)
+    names = [f"film {i}" for i in range(300)]
+    protocol = small_protocol(votes, names, tag_votes.tags, movielens_ids)
+    voted = np.flatnonzero(votes.any(axis=1)).tolist()
+    order = sorted(voted, key=lambda film: stable_hash(names[film]))
+    for fold, split in enumerate(protocol.closed):
+        test, dev = sorted(order[fold::5]), sorted(order[(fold + 1) % 5 :: 5])
+        assert (split.test_films.tolist(), split.dev_films.tolist()) == (test, dev)
+        assert split.train_films.tolist() == sorted(set(voted) - {*test, *dev})
+        assert (
+            split.train_films.dtype == split.dev_films.dtype == split.test_films.dtype == np.int32
+        )
+
+
+def test_published_splits_of_films_with_numbers_of_their_own_are_those_of_their_names(
+    published, published_votes
+):
+    ids = list(range(17_131))
+    (split,) = published_protocol(published_votes, PUBLISHED_NAMES, published.tags, ids).closed
+    positive = np.flatnonzero((published_votes > 2).any(axis=1)).tolist()
+    order = sorted(positive, key=lambda film: stable_hash(PUBLISHED_NAMES[film]))
+    assert split.test_films.tolist() == sorted(order[:1000])
+    assert split.dev_films.tolist() == sorted(order[1000:1380])
+    voted = set(np.flatnonzero(published_votes.any(axis=1)).tolist())
+    assert split.train_films.tolist() == sorted(voted - set(order[:1380]))
+
+
+def test_rows_of_one_film_stay_together(published, published_votes):
+    """Items 2 i and 2 i + 1 are one film, which users gave one set of tags."""
+    small = generated_votes(150, 60, 900)
+    of_small = np.repeat(small.votes(150), 2, axis=0)
+    names = [f"item {i}" for i in range(300)]
+    ids = [i // 2 for i in range(300)]
+    splits = list(small_protocol(of_small, names, small.tags, ids).closed)
+    tested = np.concatenate([split.test_films for split in splits])
+    np.testing.assert_array_equal(np.sort(tested), np.flatnonzero(of_small.any(axis=1)))
+    # Of an item that has only single votes and one with more, too.
+    votes = published_votes[np.arange(17_131) // 2 * 2]
+    votes[1::2] = np.minimum(votes[1::2], 1)
+    ids = [i // 2 for i in range(17_131)]
+    (split,) = published_protocol(votes, PUBLISHED_NAMES, published.tags, ids).closed
+    assert (len(set(split.test_films // 2)), len(set(split.dev_films // 2))) == (1000, 380)
+    for of in (*splits, split):
+        train, dev, test = ({row // 2 for row in part} for part in parts(of, "films"))
+        assert not train & dev and not train & test and not dev & test
+
+
 def test_splits_do_not_depend_on_the_order_of_films():
     tag_votes = generated_votes(300, 60, 900)
     votes, order = tag_votes.votes(300), np.random.default_rng(1).permutation(300)
@@ -264,6 +318,8 @@ def test_too_little_data_is_refused():
         small_protocol(np.eye(4, dtype=int), names[:4], tag_votes.tags[:4])
     with pytest.raises(InputError, match="shape"):
         small_protocol(tag_votes.votes(300), names[:9], tag_votes.tags)
+    with pytest.raises(InputError, match="movielens_ids"):
+        small_protocol(tag_votes.votes(300), names, tag_votes.tags, [1] * 9)
 
 
 def test_fewer_films_lie_inside_more_and_training_films_stay():

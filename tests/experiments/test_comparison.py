@@ -12,23 +12,26 @@ from docent_jax.data import EncodedCorpus
 from docent_jax.datasets.corpus import EntityCorpus, Query
 from docent_jax.datasets.load import load_documents
 from docent_jax.evaluation import MEASURES
-from experiments.docent import zero_shot_ranking
+from experiments.docent import comparison, zero_shot_ranking
 from experiments.docent.comparison import (
     BAG_MAX,
     BM25,
     FROZEN,
+    FUSED_WITH,
     LEXICAL,
     TFIDF,
-    bag_names,
+    check_same_baselines,
     compare,
     names_kept,
     print_table,
+    results_record,
     without_spaces,
 )
 from experiments.records import read_record
 from retrieval_jax.errors import InputError
 from retrieval_jax.pipeline import TokenTable
 from retrieval_jax.rankings import read_ranking, write_ranking
+from retrieval_jax.runs import RunFolder
 from retrieval_jax.sharding import MeshConfig
 from retrieval_jax.significance import holm, paired_randomisation
 from retrieval_jax.training import TrainingConfig
@@ -45,32 +48,93 @@ def test_titles_become_ids_of_a_trec_file(tmp_path):
     assert read == {"q1": {"Mom_(1991)_[tt0100172]": 2.0, "lib.fft": 1.0}}
 
 
-def test_encoders_that_would_have_one_name_are_refused():
-    assert bag_names(["runs/a", "google-bert/bert-base-uncased"]) == ["a", "bert-base-uncased"]
-    with pytest.raises(InputError, match="--bags runs/a/encoder runs/b/encoder would have one"):
-        bag_names(["runs/a/encoder", "x", "runs/b/encoder"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("encoder", "another"),
+        ("layers", 2),
+        ("pooling", "cls"),
+        ("dtype", "bfloat16"),
+        ("temperature", 0.1),
+        ("fit_epochs", 3.0),
+        ("fit_learning_rate", 0.01),
+    ],
+)
+def test_runs_that_need_other_baselines_are_refused(tmp_path, field, value):
+    """The first run's settings fit the table of the frozen encoder for all."""
+    first = Config()
+    other = dataclasses.replace(first, model=dataclasses.replace(first.model, **{field: value}))
+    runs = [RunFolder(tmp_path / name, "docent_jax") for name in ("first", "other")]
+    both = f"other has model.{field} {value!r}, .*first has {getattr(first.model, field)!r}"
+    with pytest.raises(InputError, match=both):
+        check_same_baselines(runs[1], other, runs[0], first)
+    with pytest.raises(InputError, match=f"model.{field}"):
+        check_same_baselines(runs[0], first, runs[1], other)
+
+
+def test_the_record_says_how_the_table_of_the_frozen_encoder_was_fitted(tmp_path):
+    first = Config(
+        model=ModelConfig(temperature=0.1, fit_epochs=3.0), training=TrainingConfig(seed=5)
+    )
+    # What does not bear upon baselines may differ.
+    model = dataclasses.replace(first.model, kind="hybrid", dropout=0.2, mlm_weight=0.5)
+    other = dataclasses.replace(first, model=model, training=TrainingConfig(seed=6))
+    runs = [RunFolder(tmp_path / name, "docent_jax") for name in ("first", "other")]
+    check_same_baselines(runs[1], other, runs[0], first)
+    corpus = EntityCorpus(("e", "f"), ("s", "t"), np.arange(2, dtype=np.int32), {})
+    configs = {"DocEnt-Dual": first, "DocEnt-Hybrid": other}
+    record = results_record(configs, [5, 6], corpus, "f", {"systems": {}})
+    assert record["encoder_frozen"] == {
+        "dtype": "float32",
+        "temperature": 0.1,
+        "fit_epochs": 3.0,
+        "fit_learning_rate": 3e-3,
+        "seed": 5,
+    }
+
+
+QUERIES = {
+    split: tuple(Query(f"{split}{i}", "x", (i,)) for i in range(8)) for split in ("dev", "test")
+}
+CORPUS = EntityCorpus(ENTITIES, ENTITIES, np.arange(len(ENTITIES), dtype=np.int32), QUERIES)
+
+
+def ranking(ranks):
+    """The answer to each of eight queries at one of these ranks, from 1."""
+    scores = np.tile(-np.arange(len(ENTITIES), dtype=float), (8, 1))
+    found = {}
+    for i, rank in enumerate(ranks):
+        others = [name for name in ENTITIES if name != f"e{i}"]
+        order = [*others[: rank - 1], f"e{i}", *others[rank - 1 :]]
+        found[i] = dict(zip(order, scores[i], strict=True))
+    return {split: {f"{split}{i}": of for i, of in found.items()} for split in QUERIES}
+
+
+def test_models_are_tested_against_every_kind_of_baseline(monkeypatch, tmp_path, capsys):
+    ranks = {BM25: [2] * 8, TFIDF: [4] * 8, FROZEN: [5] * 8, BAG_MAX: [8] * 8}
+    monkeypatch.setattr(comparison, "model_rankings", lambda path, corpus: ranking([1] * 8))
+    baselines = {name: ranking(of) for name, of in ranks.items()}
+    found = compare(CORPUS, baselines, {"DocEnt-Dual": [tmp_path]})
+    rows = {(r["first"], r["second"]): r for r in found["significance"] if r["measure"] == "RR"}
+    for name, of in ranks.items():
+        row = rows["DocEnt-Dual", name]
+        assert row["difference"] == pytest.approx(1 - 1 / of[0])
+        assert row["p"] == pytest.approx(
+            paired_randomisation(np.full(8, 1 - 1 / of[0]), np.zeros(8))
+        )
+    # One family: these four, and each fusion against what it is made of, on all measures.
+    pairs = 4 + 2 * len(FUSED_WITH)
+    assert len(found["significance"]) == pairs * len(MEASURES)
+    p_values = [row["p"] for row in found["significance"]]
+    assert [row["p_holm"] for row in found["significance"]] == pytest.approx(holm(p_values))
+    print_table(found, CORPUS)
+    assert f"DocEnt-Dual - {TFIDF}" in capsys.readouterr().out
 
 
 def test_all_measures_are_tested_in_one_family(capsys):
-    queries = {
-        split: tuple(Query(f"{split}{i}", "x", (i,)) for i in range(8)) for split in ("dev", "test")
-    }
-    owners = np.arange(len(ENTITIES), dtype=np.int32)
-    corpus = EntityCorpus(ENTITIES, ENTITIES, owners, queries)
-
-    def ranking(ranks):
-        """The answer to each query at one of these ranks, from 1."""
-        scores = np.tile(-np.arange(len(ENTITIES), dtype=float), (8, 1))
-        found = {}
-        for i, rank in enumerate(ranks):
-            others = [name for name in ENTITIES if name != f"e{i}"]
-            order = [*others[: rank - 1], f"e{i}", *others[rank - 1 :]]
-            found[i] = dict(zip(order, scores[i], strict=True))
-        return {split: {f"{split}{i}": of for i, of in found.items()} for split in ("dev", "test")}
-
     better, worse = [1] * 6 + [60, 120], [2] * 6 + [60, 40]
     baselines = {BM25: ranking(worse), TFIDF: ranking(worse), names_kept(BM25): ranking(better)}
-    found = compare(corpus, baselines, {})
+    found = compare(CORPUS, baselines, {})
     assert found["systems"][LEXICAL] == found["systems"][BM25] == found["systems"][TFIDF]
     rows = found["significance"]
     assert [row["measure"] for row in rows] == list(MEASURES)
@@ -82,7 +146,7 @@ def test_all_measures_are_tested_in_one_family(capsys):
     p_values = [paired_randomisation(of, np.zeros(8)) for of in values]
     assert [row["p"] for row in rows] == pytest.approx(p_values)
     assert [row["p_holm"] for row in rows] == pytest.approx(holm(p_values))
-    print_table(found, corpus)
+    print_table(found, CORPUS)
     assert "-0.125" in capsys.readouterr().out
 
 

@@ -132,6 +132,24 @@ def test_runs_are_called_by_their_models(tmp_path):
         tag_prediction.named_configs([one, one])
 
 
+def test_runs_as_pre_trained_score_tags_on_one_scale(monkeypatch, tmp_path):
+    """The rows "zero-shot" are `tag_scores`, log P(e | t) of Full, not the logits of `score`."""
+    scores = np.arange(18.0).reshape(6, 3)
+    ranker = type("Ranker", (), {"tag_scores": lambda self, tags: scores + len(tags)})()
+    monkeypatch.setattr(docent_jax, "load", lambda path: ranker)
+    parts = {"bag_of_sentences": (None, "bag"), "tuned": None, "load_tag_run": None}
+    for name, part in (parts | {"check_same_documents": None}).items():
+        monkeypatch.setattr(tag_prediction, name, lambda *_, part=part: part)
+    create_run(tmp_path, "docent_jax", Config(model=ModelConfig(kind="full")), "data")
+    corpus = type("Corpus", (), {"entities": ()})
+    films = type("Films", (), {"corpus": corpus, "vocabulary": ("a", "b", "c")})
+    command = tag_prediction.Command((tmp_path,))
+    protocol = Protocol("small", (0,), (SPLIT,), SPLIT, 1)
+    systems = tag_prediction.encoders(command, films, VOTES, VOTES[None], protocol)
+    found = systems["DocEnt-Full, zero-shot"](SPLIT)
+    np.testing.assert_array_equal(found["test"], scores[4:] + 3)
+
+
 def test_fewer_films_in_every_part():
     protocol = Protocol("small", (0,), (SPLIT,), SPLIT, 1)
     assert tag_prediction.limited(protocol, None) == protocol

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
+from retrieval_jax import encoding
 from retrieval_jax.bert import Bert
-from retrieval_jax.encoding import encode, jit_encoder, unit_length
+from retrieval_jax.encoding import encode, encode_to_file, jit_encoder, unit_length
 from retrieval_jax.pipeline import TokenTable
 from tests.bert_folders import tiny_config, tiny_params
 from tests.retrieval_jax.test_packing import docstring_lengths, random_texts
@@ -31,6 +32,34 @@ def test_vectors_come_in_input_order_from_calls_of_one_shape():
     np.testing.assert_array_equal(vectors, np.stack([np.arange(1, 301), lengths], axis=1))
     assert len(shapes) == 1
     assert shapes.pop()[0] == (8, 64)
+
+
+def first_pieces(rows, num_texts):
+    """Each text's first piece and their number."""
+    vectors = np.zeros((num_texts, 2), np.float32)
+    texts = rows["attention_mask"] - 1
+    at = (texts >= 0) & (rows["position_ids"] == 0)
+    vectors[texts[at], 0] = rows["input_ids"][at]
+    np.add.at(vectors[:, 1], texts[texts >= 0], 1)
+    return vectors
+
+
+def test_a_file_is_written_slice_by_slice(tmp_path, monkeypatch):
+    table, sizes = table_of(docstring_lengths(300)), []
+
+    def one_slice(encode_batch, table, advance):
+        sizes.append(len(table.lengths))
+        return encode(encode_batch, table, advance=advance)
+
+    monkeypatch.setattr(encoding, "SLICE", 128)
+    monkeypatch.setattr(encoding, "encode", one_slice)
+    encode_to_file(first_pieces, table, 2, tmp_path / "vectors.npy", "encoding")
+    assert sizes == [128, 128, 44]
+    vectors = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, np.stack([np.arange(1, 301), table.lengths], axis=1))
+    with pytest.raises(ValueError, match=r"float32\(128, 2\) of float32\(300, 3\)"):
+        encode_to_file(first_pieces, table, 3, tmp_path / "wrong.npy", "encoding")
 
 
 @pytest.mark.parametrize(("num_texts", "shape"), [(1, (1, 16)), (3, (1, 32)), (9, (4, 64))])
