@@ -1,9 +1,10 @@
 """Checkpoints by orbax: all of a training run's state, and parameters alone for inference.
 
 A run folder has `checkpoints/` (the last states: parameters, optimizer, step, rng, place in the
-data) and `best/` (parameters only, at the best evaluation). Of several processes each writes its
-parts of arrays, and all must call the functions of this file; what one could not finish none
-restores, and what one cannot read none uses.
+data) and `best/` (parameters only, at the best evaluation; before it, at the best one that an
+earlier kept state knows of). Of several processes each writes its parts of arrays, and all must
+call the functions of this file; what one could not finish none restores, and what one cannot read
+none uses.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self._folder = folder
         self._last = _manager(folder / LAST, keep)
-        self._best = _manager(folder / BEST, 1)
+        self._best = _manager(folder / BEST, None)
 
     def save(
         self, step: int, state: Any, position: Mapping[str, Any], window: Sequence[Any]
@@ -69,17 +70,32 @@ class Checkpoints:
         with _explained(self._folder):
             # A resumed run trusts the log that the best of earlier steps was written.
             self._best.wait_until_finished()
+            self._prune_best()
             self._last.save(step, args=parts)
 
     def save_best(self, step: int, params: Params) -> None:
-        """Saves the parameters as the best so far, replacing the earlier best.
+        """Saves the parameters as the best so far.
 
-        A step saved before is left alone: a resumed run comes to it again with the same values.
+        An earlier one stays while a state from before this step does: a run that is resumed from it
+        does not know of this one.
         """
         parts = ocp.args.Composite(params=ocp.args.StandardSave(params))  # pyright: ignore[reportCallIssue]
-        if step not in self._best.all_steps():
-            with _explained(self._folder):
-                self._best.save(step, args=parts)
+        with _explained(self._folder):
+            self._best.save(step, args=parts)
+
+    def _prune_best(self) -> None:
+        """Deletes best parameters that are not the best for any state that is kept."""
+        self._last.wait_until_finished()
+        first = min(self._last.all_steps(), default=0)
+        for step, later in itertools.pairwise(sorted(self._best.all_steps())):
+            if later <= first:
+                self._best.delete(step)
+
+    def _forget_best_after(self, step: int) -> None:
+        """Deletes best parameters of steps that will be done again, maybe with other results."""
+        for later in sorted(self._best.all_steps()):
+            if later > step:
+                self._best.delete(later)
 
     def restore(self, state: Any, iterator: grain.DatasetIterator) -> tuple[Any, list[Any]] | None:
         """Restores the last state that every process can read, and moves `iterator` to its place.
@@ -114,10 +130,12 @@ class Checkpoints:
         restored, damaged = _read_first(self._folder, _names(self._folder, LAST), read)
         if restored is not None:
             self._set_aside(damaged)
+            self._forget_best_after(int(restored["rest"].step))
             iterator.start_prefetch()
             window = [{n: tuple(v) for n, v in metrics.items()} for metrics in restored["window"]]
             return restored["rest"].replace(params=restored["params"]), window
         if not damaged:
+            self._forget_best_after(0)
             return None
         newest = next(iter(damaged))
         raise InputError(
@@ -159,6 +177,8 @@ class Checkpoints:
             InputError: what was pending could not be written.
         """
         with _explained(self._folder):
+            self._best.wait_until_finished()
+            self._prune_best()
             self._last.close()
             self._best.close()
 
@@ -318,7 +338,7 @@ def _handlers() -> dict[str, Any]:
     }
 
 
-def _manager(path: Path, keep: int) -> ocp.CheckpointManager:
+def _manager(path: Path, keep: int | None) -> ocp.CheckpointManager:
     options = ocp.CheckpointManagerOptions(max_to_keep=keep, create=True)
     return ocp.CheckpointManager(path.absolute(), options=options, item_handlers=_handlers())
 

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from retrieval_jax.errors import check_range
+
 # (packed rows of some texts, numbered from 1, and a key for dropout) -> `[texts, dim]`.
 EncodeRows = Callable[[dict[str, jax.Array], jax.Array], jax.Array]
 ROWS = ("input_ids", "attention_mask", "position_ids")
@@ -28,6 +30,10 @@ class Chunking:
 
     size: int | None = None
     lanes: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses an empty chunk, by an `InputError`."""
+        check_range("size of a chunk", self.size, at_least=1)
 
     def count(self, batch_size: int, processes: int = 1) -> int:
         """Number of chunks of a batch, or of the part that each of several processes has.

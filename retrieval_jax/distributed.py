@@ -236,13 +236,22 @@ class StopAgreement:
         """Takes what this process received so far, once a step; gives what counts for all."""
         if self._is_alone:
             return received
-        own = np.full(self._devices, received or 0, np.int32)
-        flags = jax.make_array_from_process_local_data(self._sharding, own)
-        self._pending.append(self._max(flags))
+        self._pending.append(self._exchanged(received))
         if len(self._pending) <= self.DELAY:
             return None
-        number = int(self._pending.popleft())
-        return signal.Signals(number) if number else None
+        return _signal(self._pending.popleft())
+
+    def at_end(self, received: signal.Signals | None) -> signal.Signals | None:
+        """As a call, after the last step: waits for what all have received until now."""
+        return received if self._is_alone else _signal(self._exchanged(received))
+
+    def _exchanged(self, received: signal.Signals | None) -> jax.Array:
+        own = np.full(self._devices, received or 0, np.int32)
+        return self._max(jax.make_array_from_process_local_data(self._sharding, own))
+
+
+def _signal(number: jax.Array) -> signal.Signals | None:
+    return signal.Signals(int(number)) if int(number) else None
 
 
 def main(args: Sequence[str] | None = None) -> None:

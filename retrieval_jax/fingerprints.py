@@ -18,6 +18,9 @@ def content_fingerprint(parts: Iterable[str | np.ndarray]) -> str:
     """SHA-256 of texts and arrays in their order, 64 hexadecimal digits.
 
     Each part counts with its length or its type and shape: ["ab", "c"] is not ["a", "bc"].
+
+    Raises:
+        TypeError: an array of objects, whose bytes are their places in memory.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -25,6 +28,8 @@ def content_fingerprint(parts: Iterable[str | np.ndarray]) -> str:
             encoded = part.encode("utf-8", "surrogatepass")
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
         else:
+            if part.dtype.hasobject:
+                raise TypeError(f"an array of {part.dtype} has no fingerprint: give its texts")
             digest.update(f"{part.dtype} {part.shape}".encode())
             digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()

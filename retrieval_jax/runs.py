@@ -24,7 +24,8 @@ from retrieval_jax.files import write_json
 
 C = TypeVar("C")
 VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "numpy", "scipy", "transformers")
-# Fields of a configuration that may change when a run is resumed: what is computed stays the same.
+# Fields of a configuration that may change when a run is resumed: what is computed stays the same,
+# but for the mesh: sums in another order, and with chunks other dropout.
 RESUMABLE = ("mesh", "prefetch", "profile", "keep", "tensorboard")
 
 
@@ -103,9 +104,12 @@ def _make_or_check(run: RunFolder, config: Any, data_fingerprint: str) -> None:
     path = run.path
     described = {"package": run.package, "config": config_lib.to_dict(config)}
     if (path / "config.json").is_file():
+        earlier = run.read_json("config.json")
+        if earlier.get("package") == run.package:
+            earlier["config"] = _in_present_form(type(config), earlier["config"])
         changed = [
             line
-            for line in config_lib.differences(run.read_json("config.json"), described)
+            for line in config_lib.differences(earlier, described)
             if set(line.split(":")[0].split(".")).isdisjoint(RESUMABLE)
         ]
         before = run.read_json("provenance.json")["data_fingerprint"]
@@ -118,11 +122,24 @@ def _make_or_check(run: RunFolder, config: Any, data_fingerprint: str) -> None:
                 "Give another --run folder, or the same configuration to resume.",
             )
         return
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and not all(_is_left_by_creation(file) for file in path.iterdir()):
         raise InputError(f"{path} is not empty and no run folder", "Give a new --run folder.")
     path.mkdir(parents=True, exist_ok=True)
     run.write_json("provenance.json", provenance_record(data_fingerprint))
     run.write_json("config.json", described)
+
+
+def _in_present_form(config_class: type[Any], written: Any) -> Any:
+    """A written configuration with the fields that came later; as it is if of another form."""
+    try:
+        return config_lib.to_dict(config_lib.from_dict(config_class, written, "config.json"))
+    except InputError:
+        return written
+
+
+def _is_left_by_creation(file: Path) -> bool:
+    """Whether a folder that was begun, on a disk that was full, holds such a file."""
+    return file.name == "provenance.json" or file.suffix == ".partial"
 
 
 def open_run(path: Path | str, package: str, config_class: type[C]) -> tuple[RunFolder, C]:

@@ -105,14 +105,15 @@ class TrainingConfig:
     optimizer: OptimizerConfig = OptimizerConfig()
 
     def __post_init__(self) -> None:
-        """Refuses counts below 1, a `prefetch` below 0.
+        """Refuses counts below 1, a `prefetch` or a seed below 0.
 
         Raises:
             InputError: the field and its value.
         """
         counts = ("steps", "batch_size", "accumulate", "log_every", "evaluate_every")
-        check_fields(self, (*counts, "checkpoint_every", "keep"), "training", at_least=1)
-        check_fields(self, ("prefetch",), "training", at_least=0)
+        counts = (*counts, "checkpoint_every", "keep", "patience")
+        check_fields(self, counts, "training", at_least=1)
+        check_fields(self, ("prefetch", "seed"), "training", at_least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +164,7 @@ def train(
         InputError: a batch that the mesh cannot split, a state that cannot fit its devices,
             optimizer patterns that match nothing, an unknown `best_measure`.
         TrainingDivergedError: the loss or gradient became NaN or infinite; nothing is saved after.
-        InterruptedRunError: SIGTERM or SIGUSR2 came; the state is saved.
+        InterruptedRunError: SIGTERM or SIGUSR2 came, be it after the last step; the state is saved.
     """
     mesh = make_mesh(config.mesh) if mesh is None else mesh
     has_others = spans_processes(mesh)
@@ -211,8 +212,11 @@ def train(
                 estimate = memory_estimate(task, shapes, batches[0], mesh, held)
                 progress.say(check_memory(estimate, device_memory(mesh)))
             if config.profile and writes and run is not None and step == first_step + 10:
+                # The devices lag behind: the trace would hold the work of other steps.
+                jax.block_until_ready(state)
                 trace.enter_context(jax.profiler.trace(run.path / "profile"))
             if step == first_step + 15:
+                jax.block_until_ready(state)
                 trace.close()
             state, metrics = train_step(state, batches)
             stop = agree(request.received)
@@ -253,6 +257,10 @@ def train(
             if stop is not None and not last:
                 raise InterruptedRunError(stop, step)
             started = time.perf_counter()
+        # What comes after training is not started either.
+        stop = agree.at_end(request.received)
+        if stop is not None:
+            raise InterruptedRunError(stop, step)
     return Trained(
         params=state.params,
         step=step,
@@ -292,7 +300,12 @@ class _Best:
         best = self
         for entry in history:
             if entry["kind"] == "dev" and entry["step"] <= step:
-                measures = {k: v for k, v in entry.items() if k not in ("step", "kind", "time")}
+                # What was no number is null there.
+                measures = {
+                    name: math.nan if value is None else value
+                    for name, value in entry.items()
+                    if name not in ("step", "kind", "time")
+                }
                 best = best.compare(entry["step"], measures)
         return best
 

@@ -67,6 +67,42 @@ def test_best_parameters_come_before_the_last(tmp_path):
     assert restore_params(tmp_path)["a"]["kernel"][1, 1] == 6.0
 
 
+def test_best_parameters_stay_while_a_state_before_the_next_ones_does(tmp_path):
+    state = sharded_state(make_mesh(MeshConfig()))
+
+    def best():
+        return sorted(int(path.name) for path in (tmp_path / "best").iterdir())
+
+    with Checkpoints(tmp_path) as saved:
+        saved.save_best(1, state.params)
+        saved.save(2, state, START, [])
+        saved.save_best(3, state.params)
+        saved.save(4, state, START, [])
+    assert best() == [1, 3]
+    with Checkpoints(tmp_path) as saved:
+        saved.save(6, state, START, [])  # the state of step 2 goes
+    assert best() == [3]
+
+
+def test_the_best_is_written_before_a_state_that_knows_of_it(tmp_path, monkeypatch):
+    calls = []
+    state = sharded_state(make_mesh(MeshConfig()))
+    with Checkpoints(tmp_path) as saved:
+        for manager, name in ((saved._best, "wait_until_finished"), (saved._last, "save")):
+            function = getattr(manager, name)
+
+            def recording(*args, name=name, function=function, **kwargs):
+                calls.append(name)
+                return function(*args, **kwargs)
+
+            monkeypatch.setattr(manager, name, recording)
+        saved.save_best(1, state.params)
+        calls.clear()
+        saved.save(2, state, START, [])
+        assert calls[0] == "wait_until_finished"
+        assert calls.count("save") == 1
+
+
 def test_damaged_best_parameters_fall_back_to_the_last(tmp_path):
     state = sharded_state(make_mesh(MeshConfig()))
     with Checkpoints(tmp_path) as saved:
@@ -132,7 +168,7 @@ def test_what_another_process_cannot_read_is_not_used(tmp_path, monkeypatch):
     assert restored is not None
     assert int(restored[0].step) == iterator.get_state()["next_index"] == 3
     assert (tmp_path / "damaged" / "5").is_dir()
-    with pytest.warns(UserWarning, match=r"best/5 is damaged.*process 1 of 2: gone"):
+    with pytest.warns(UserWarning, match=r"best/3 is damaged.*process 1 of 2: gone"):
         restore_params(tmp_path)
 
 

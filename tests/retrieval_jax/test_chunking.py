@@ -9,6 +9,7 @@ import pytest
 
 from retrieval_jax.bert import pool
 from retrieval_jax.chunking import ROWS, Chunking, encode_text_chunks
+from retrieval_jax.errors import InputError
 from retrieval_jax.pipeline import TokenTable, text_batches
 from retrieval_jax.sharding import MeshConfig, make_mesh, shard_batch
 from tests.retrieval_jax.test_packing import docstring_lengths, random_texts
@@ -105,6 +106,11 @@ def test_what_a_chunk_needs_is_not_kept():
 )
 def test_chunks_are_equal_and_shared_by_the_devices(size, lanes, batch_size, count):
     assert Chunking(size, lanes).count(batch_size) == count
+
+
+def test_an_empty_chunk_is_refused():
+    with pytest.raises(InputError, match="size of a chunk is 0"):
+        Chunking(0)
 
 
 def test_processes_share_the_chunks():

@@ -82,8 +82,16 @@ def test_one_process_stops_at_once():
     mesh = make_mesh(MeshConfig())
     assert not spans_processes(mesh)
     agree = StopAgreement(mesh)
-    assert agree(None) is None
-    assert agree(signal.SIGTERM) is signal.SIGTERM
+    assert agree(None) is agree.at_end(None) is None
+    assert agree(signal.SIGTERM) is agree.at_end(signal.SIGTERM) is signal.SIGTERM
+
+
+def test_among_several_what_came_in_the_last_steps_counts_at_the_end():
+    agree = StopAgreement(make_mesh(MeshConfig()))
+    agree._is_alone = False  # the exchange is the same
+    assert [agree(received) for received in (None, None, signal.SIGUSR2)] == [None] * 3
+    assert agree.at_end(signal.SIGUSR2) is signal.SIGUSR2
+    assert agree.at_end(None) is None
 
 
 def test_a_local_copy_is_whole_and_on_one_device():

@@ -3,6 +3,7 @@
 import hashlib
 
 import numpy as np
+import pytest
 
 from retrieval_jax.fingerprints import content_fingerprint, files_fingerprint, stable_hash
 
@@ -15,6 +16,11 @@ def test_content_counts_with_its_borders_types_and_shapes():
               ["ab", "c", numbers.reshape(2, 2)], ["ab", "c"])  # fmt: skip
     assert len({known, *map(content_fingerprint, others)}) == 6
     assert content_fingerprint(["\ud800"]) != content_fingerprint(["\ud801"])
+
+
+def test_places_in_memory_have_no_fingerprint():
+    with pytest.raises(TypeError, match="array of object"):
+        content_fingerprint([np.array(["a", "b"], object)])
 
 
 def test_one_text_is_its_length_and_its_bytes():

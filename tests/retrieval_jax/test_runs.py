@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from retrieval_jax.config import added_later
 from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.files import write_json
 from retrieval_jax.runs import create_run, open_run, provenance_record
 from retrieval_jax.sharding import MeshConfig
 from retrieval_jax.training import TrainingConfig
@@ -54,6 +56,34 @@ def test_what_does_not_change_the_result_may_change_on_resume(tmp_path):
         CONFIG, mesh=MeshConfig(data=2, model=4), profile=True, keep=5, prefetch=0, tensorboard=True
     )
     create_run(tmp_path, "toy", other, "abc")
+
+
+@dataclasses.dataclass(frozen=True)
+class Later:
+    keep_names: bool
+    passes: int = added_later(2, earlier=1)
+
+
+def test_fields_that_came_later_have_the_value_that_earlier_runs_meant(tmp_path):
+    create_run(tmp_path, "toy", Names(keep_names=False), "abc")
+    create_run(tmp_path, "toy", Later(keep_names=False, passes=1), "abc")
+    with pytest.raises(InputError, match="passes: 1 -> 2"):
+        create_run(tmp_path, "toy", Later(keep_names=False), "abc")
+
+
+def test_a_folder_whose_making_was_cut_short_is_made_again(tmp_path, monkeypatch):
+    def full(path, values):
+        if path.name == "config.json":
+            (tmp_path / "config.json.7.partial").touch()
+            raise OSError(28, "No space left on device")
+        write_json(path, values)
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="No space left"):
+        patch.setattr("retrieval_jax.runs.write_json", full)
+        create_run(tmp_path, "toy", CONFIG, "abc")
+    assert (tmp_path / "provenance.json").is_file()
+    create_run(tmp_path, "toy", CONFIG, "xyz")
+    assert open_run(tmp_path, "toy", TrainingConfig)[1] == CONFIG
 
 
 def test_a_field_whose_name_begins_like_one_of_these_may_not(tmp_path):

@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 import json
+import os
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +12,10 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-from retrieval_jax import training
+from retrieval_jax import optimizers, training
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.errors import InputError
+from retrieval_jax.interruption import InterruptedRunError
 from retrieval_jax.logs import read_metrics
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.pipeline import iterate
@@ -223,12 +226,16 @@ def test_an_early_stop_logs_its_last_interval(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", ["steps", "batch_size", "log_every", "evaluate_every", "keep"])
+@pytest.mark.parametrize(
+    "name", ["steps", "batch_size", "log_every", "evaluate_every", "keep", "patience"]
+)
 def test_counts_below_one_are_refused(name):
     with pytest.raises(InputError, match=f"training.{name} is 0"):
         TrainingConfig(**{name: 0})
     with pytest.raises(InputError, match=r"training\.prefetch is -1"):
         TrainingConfig(prefetch=-1)
+    with pytest.raises(InputError, match=r"training\.seed is -1"):
+        TrainingConfig(seed=-1)
 
 
 def test_a_run_of_eight_devices_goes_on_with_two(tmp_path, monkeypatch):
@@ -321,19 +328,143 @@ def test_what_cannot_fit_a_device_is_refused_before_anything_is_compiled(monkeyp
         train(ToyTask(), CONFIG, show_progress=False)
 
 
-def test_profile_leaves_a_trace(tmp_path):
-    config = dataclasses.replace(CONFIG, profile=True)
-    train(ToyTask(), config, run_folder(tmp_path, config), show_progress=False)
-    assert list((tmp_path / "profile").glob("**/*.xplane.pb"))
+class Busy(ToyTask):
+    """Multiplies matrices as well."""
+
+    def loss(self, params, batch, rng, train):
+        loss, metrics = super().loss(params, batch, rng, train)
+        wide = jnp.full((600, 600), params["dense"]["bias"][0])
+        return loss + jnp.sum(wide @ wide @ wide), metrics
 
 
-def test_step_keys_differ_so_dropout_differs():
-    task = ToyTask()
-    params = task.init(jax.random.key(0))
-    batch = {"x": jnp.asarray(INPUTS[:16]), "id": jnp.arange(16)}
-    key = jax.random.key(0)
-    losses = {float(task.loss(params, batch, jax.random.fold_in(key, i), True)[0]) for i in (0, 1)}
-    assert len(losses) == 2
+def test_a_profile_has_the_work_of_its_steps(tmp_path):
+    def products(task, path):
+        config = dataclasses.replace(CONFIG, profile=True, log_every=20)
+        config = dataclasses.replace(config, evaluate_every=20, checkpoint_every=20)
+        train(task, config, run_folder(path, config), show_progress=False)
+        (trace,) = (path / "profile").glob("**/*.xplane.pb")
+        planes = jax.profiler.ProfileData.from_file(str(trace)).planes
+        names = [event.name for plane in planes for line in plane.lines for event in line.events]
+        return sum(name.startswith("dot") for name in names)
+
+    found = products(Busy(), tmp_path)
+    assert found > 0
+    assert found % 5 == 0  # steps
+
+
+class Telling(ToyTask):
+    """Tells a number that its key draws, and the number's square."""
+
+    def loss(self, params, batch, rng, train):
+        loss, metrics = super().loss(params, batch, rng, train)
+        drawn, one = jax.random.uniform(rng), jnp.float32(1)
+        return loss, metrics | {"drawn": (drawn, one), "square": (drawn**2, one)}
+
+
+def test_each_step_and_each_part_of_a_batch_draws_its_own_numbers(tmp_path):
+    for accumulate in (1, 2):
+        config = dataclasses.replace(CONFIG, steps=6, log_every=1, accumulate=accumulate)
+        path = tmp_path / str(accumulate)
+        train(Telling(), config, run_folder(path, config), show_progress=False)
+        entries = [entry for entry in read_metrics(path) if entry["kind"] == "train"]
+        assert len({entry["drawn"] for entry in entries}) == 6
+        # The mean of squares is the square of the mean where all numbers are one.
+        alike = [entry["square"] == pytest.approx(entry["drawn"] ** 2) for entry in entries]
+        assert alike == [accumulate == 1] * 6
+
+
+def test_the_log_tells_what_each_step_was_done_with(tmp_path):
+    optimizer = OptimizerConfig(learning_rate=1e-2, warmup=0.5)
+    config = dataclasses.replace(CONFIG, log_every=1, optimizer=optimizer)
+    train(ToyTask(), config, run_folder(tmp_path / "a", config), show_progress=False)
+    rates = [e["learning_rate"] for e in read_metrics(tmp_path / "a") if e["kind"] == "train"]
+    schedule = optimizers.make_schedule(optimizer, config.steps)
+    np.testing.assert_allclose(rates, [float(schedule(step)) for step in range(20)])
+
+    frozen = dataclasses.replace(optimizer, frozen=("^table/", "^dense/kernel"))
+    config = dataclasses.replace(config, optimizer=frozen)
+    train(ToyTask(dropout=0.0), config, run_folder(tmp_path / "b", config), show_progress=False)
+    task = ToyTask(dropout=0.0)
+    params, batch = task.init(jax.random.key(0)), next(task.batches(16, 0))
+    gradient = jax.grad(lambda p: task.loss(p, batch, jax.random.key(0), False)[0])(params)
+    norm = float(jnp.linalg.norm(gradient["dense"]["bias"]))
+    assert read_metrics(tmp_path / "b")[0]["grad_norm"] == pytest.approx(norm, rel=1e-5)
+
+
+def test_evaluation_is_no_time_of_training(tmp_path, monkeypatch):
+    clock = itertools.count()
+
+    class Slow(ToyTask):
+        def evaluate(self, params):
+            for _ in range(1000):
+                next(clock)
+            return super().evaluate(params)
+
+    monkeypatch.setattr(training.time, "perf_counter", lambda: float(next(clock)))
+    config = dataclasses.replace(CONFIG, log_every=4, evaluate_every=4)
+    train(Slow(), config, run_folder(tmp_path, config), show_progress=False)
+    rates = [e["examples_per_second"] for e in read_metrics(tmp_path) if e["kind"] == "train"]
+    assert min(rates) > 16 * 4 / 1000
+
+
+def test_memory_counts_all_batches_that_wait(monkeypatch):
+    held = []
+    estimate = training.memory_estimate
+
+    def recording(*args):
+        held.append(args[-1])
+        return estimate(*args)
+
+    monkeypatch.setattr(training, "memory_estimate", recording)
+    train(ToyTask(), dataclasses.replace(CONFIG, accumulate=2, prefetch=3), show_progress=False)
+    assert held == [2 * (2 + 3)]
+
+
+def test_of_equal_evaluations_the_first_is_best(tmp_path):
+    result = train(ToyTask(measures=[0.5, 0.5, 0.4]), CONFIG, run_folder(tmp_path))
+    assert (result.best_step, result.best) == (8, {"RR": 0.5})
+
+
+class Recording(ToyTask):
+    """Keeps what it evaluates."""
+
+    def __init__(self, measures):
+        super().__init__(measures=measures)
+        self.evaluated = []
+
+    def evaluate(self, params):
+        self.evaluated.append(jax.device_get(params))
+        return super().evaluate(params) | {"other": float("nan")}
+
+
+@pytest.mark.parametrize(("again", "step"), [([0.9, 0.1, 0.1], 24), ([0.1, 0.1, 0.1], 16)])
+def test_best_parameters_are_of_the_run_that_went_on(tmp_path, monkeypatch, again, step):
+    # As on another mesh, what comes after the state at step 20 is not what it was.
+    config = dataclasses.replace(CONFIG, steps=40, checkpoint_every=20)
+    first, second = Recording([0.1, 0.6, 0.7, 0.8]), Recording(again)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        interrupt_after(patch, 37)
+        train(first, config, run_folder(tmp_path, config), show_progress=False)
+    result = train(second, config, run_folder(tmp_path, config), show_progress=False)
+    assert result.best_step == step
+    expected = second.evaluated[0] if step == 24 else first.evaluated[1]
+    assert same(restore_params(tmp_path), expected)
+    assert np.isnan(result.best["other"])
+
+
+@pytest.mark.parametrize("evaluation", [2, 3])
+def test_a_signal_in_the_last_evaluation_is_not_lost(tmp_path, evaluation):
+    class Told(ToyTask):
+        def evaluate(self, params):
+            measures = super().evaluate(params)
+            if self.evaluations == evaluation:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return measures
+
+    with pytest.raises(InterruptedRunError) as stopped:
+        train(Told(), CONFIG, run_folder(tmp_path), show_progress=False)
+    assert (stopped.value.code, stopped.value.step) == (143, 17 if evaluation == 2 else 20)
+    assert train(ToyTask(), CONFIG, run_folder(tmp_path), show_progress=False).step == 20
 
 
 def test_what_is_prefetched_but_not_yet_used_is_used_after_a_resume(tmp_path, monkeypatch):
