@@ -27,7 +27,7 @@ from docent_jax.tag_evaluation import TagSplit
 from retrieval_jax.bert import Bert, BertConfig, Pooling, init_params, pool
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.encoding import encode, jit_encoder
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 from retrieval_jax.losses import contrastive_loss, l2_normalize
 from retrieval_jax.optimizers import OptimizerConfig
 from retrieval_jax.packing import padded_rows, place, row_width
@@ -75,12 +75,8 @@ class TagTuningConfig:
         Raises:
             InputError: the field and its value.
         """
-        if not 0 < self.negative_share <= 1:
-            raise InputError(
-                f"negative_share is {self.negative_share}", "Give more than 0, up to 1."
-            )
-        if self.temperature <= 0:
-            raise InputError(f"temperature is {self.temperature}", "Give a positive number.")
+        check_fields(self, ("negative_share",), above=0, at_most=1)
+        check_fields(self, ("temperature",), above=0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

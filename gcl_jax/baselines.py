@@ -16,7 +16,7 @@ import scipy.sparse
 from gcl_jax.data import END_MARK, Forest, Formulas, concatenate
 from gcl_jax.formulas.trees import Tree, split_label
 from gcl_jax.paths import combine, tree_paths
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_fields
 
 # Documents compared at a time: some 100 MiB of paths up to four edges.
 _BLOCK = 20_000
@@ -45,10 +45,8 @@ class Overlap:
 
     def __post_init__(self) -> None:
         """Checks the fields."""
-        if self.path_length < 1:
-            raise InputError(f"path_length is {self.path_length}", "A path has 1 edge or more.")
-        if not 0 <= self.query_weight <= 1:
-            raise InputError(f"query_weight is {self.query_weight}", "Give a weight from 0 to 1.")
+        check_fields(self, ("path_length",), at_least=1)
+        check_fields(self, ("query_weight",), at_least=0, at_most=1)
 
 
 def edge_dice(tree_a: Tree, tree_b: Tree, end_marks: bool = True) -> float:

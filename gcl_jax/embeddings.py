@@ -12,7 +12,7 @@ import numpy as np
 
 from gcl_jax.data import Forest
 from gcl_jax.formulas.trees import split_label
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import check_at_least_1
 from retrieval_jax.walks import (
     LabelledWalks,
     WordVectors,
@@ -100,8 +100,7 @@ def train_node_embeddings(forest: Forest, config: NodeEmbeddingConfig) -> NodeEm
     Raises:
         InputError: no tree, gensim is not installed, or a setting is out of range.
     """
-    if config.walks_per_node < 1:
-        raise InputError(f"walks_per_node is {config.walks_per_node}", "It must be 1 or more.")
+    check_at_least_1(walks_per_node=config.walks_per_node)
     walks = walk_trees(forest, config.walks_per_node, config.walk_length, config.seed)
     settings = {
         name: getattr(config, name)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_at_least_1
 from retrieval_jax.search import HeldDocuments, hold, top_k
 from retrieval_jax.store_rows import check_ids, checked_vectors, to_json, to_unit
 
@@ -293,8 +293,7 @@ class EmbeddingStore:
                 finite.
         """
         queries = to_unit(checked_vectors("queries", queries, self.dim))
-        if k < 1:
-            raise InputError(f"k is {k}", "It must be 1 or more.")
+        check_at_least_1(k=k)
         if not exact:
             return self._search_index(queries, k)
         snapshot, documents = self._hold()
