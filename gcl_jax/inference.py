@@ -17,7 +17,7 @@ from gcl_jax.model import make_encoder
 from gcl_jax.pretraining import PACKAGE, VOCABULARY
 from gcl_jax.scoring import document_vectors, query_vectors
 from retrieval_jax.checkpoints import restore_params
-from retrieval_jax.config import from_dict, lasting
+from retrieval_jax.config import from_dict, lasting, to_dict
 from retrieval_jax.errors import InputError
 from retrieval_jax.kept import content_name
 from retrieval_jax.logs import print_ranked
@@ -30,6 +30,9 @@ Formula = str | tuple[Tree, Tree]
 """LaTeX or MathML, or layout tree and operator tree."""
 
 ROWS_AT_ONCE = 4096
+
+FINGERPRINT_VERSION = 2
+"""Of what a fingerprint is made; another one refuses all stores, and what was indexed with them."""
 
 
 class FoundFormula(NamedTuple):
@@ -78,7 +81,8 @@ class FormulaSearcher:
         leaves = flatten(self._params)
         model, marks = lasting(self.config.model), self.config.data.end_marks
         share = slt_weight if self.config.model.layout == "both" else None
-        settings = json.dumps([model, marks, share], sort_keys=True)
+        words = to_dict(self._vocabulary)
+        settings = json.dumps([FINGERPRINT_VERSION, model, marks, share, words], sort_keys=True)
         parts = [x for name in sorted(leaves) for x in (name, np.asarray(leaves[name]))]
         self.fingerprint = f"{PACKAGE} {content_name([settings, *parts])}"
         self._held: tuple[int, tuple[str, ...], list[dict[str, Any]], HeldDocuments] | None = None

@@ -1,6 +1,8 @@
 """From trees to a run folder, a store and answers."""
 
 import dataclasses
+import json
+import shutil
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from gcl_jax.embeddings import NodeEmbeddingConfig
 from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS
 from gcl_jax.inference import distinct_ids, parse_all
 from gcl_jax.pretraining import (
+    VOCABULARY,
     choose_formulas,
     dev_set,
     fasttext_features,
@@ -69,6 +72,15 @@ def test_vectors_of_a_run(run):
     np.testing.assert_array_equal(searcher.encode_documents(list(LATEX)), vectors)
     assert gcl_jax.load(run).fingerprint == searcher.fingerprint
     assert gcl_jax.load(run, slt_weight=0.3).fingerprint != searcher.fingerprint
+
+
+def test_the_vocabulary_is_part_of_an_encoder(run, tmp_path):
+    other = shutil.copytree(run, tmp_path / "run")
+    vocabulary = json.loads((other / VOCABULARY).read_text())
+    labels = vocabulary["labels"]
+    labels[-2:] = reversed(labels[-2:])  # of equal size, under the same parameters
+    (other / VOCABULARY).write_text(json.dumps(vocabulary))
+    assert gcl_jax.load(other).fingerprint != gcl_jax.load(run).fingerprint
 
 
 def test_a_run_is_not_taken_up_with_other_judgements(tmp_path):
