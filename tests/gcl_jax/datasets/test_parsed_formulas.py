@@ -131,6 +131,18 @@ def test_what_is_built_is_found_again(tmp_path: Path, capsys: pytest.CaptureFixt
     assert prepare(path, tmp_path / "data").data_dir != first.data_dir
 
 
+@pytest.mark.parametrize("module", [parsed_formulas, wikipedia_formulas])
+def test_an_edit_in_the_middle_is_seen(tmp_path: Path, module) -> None:
+    path = tmp_path / "f.txt"
+    end = " " * 70_000 + "\n"
+    found = []
+    for middle in ("ab", "cd"):
+        path.write_text(f"{end}{middle}\n{end}")
+        builder = module.prepare(path, tmp_path / "data", options=QUIET)
+        found += [formula for _, formula, _ in read_rows(builder)]
+    assert found == ["ab", "cd"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
