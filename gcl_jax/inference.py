@@ -220,15 +220,17 @@ def index(
     data_dir: Path | str = "data",
     slt_weight: float = 0.5,
 ) -> FormulaSearcher:
-    """Parses and encodes a collection and puts it into a store; rows already there are replaced.
+    """Parses and encodes a collection, so that a store holds exactly it.
 
-    Formulas that cannot be parsed are left out, and listed beside the parsed ones. Equal formulas
-    with ids of their own are all kept. After a kill the same call goes on.
+    Rows of the store that are not of this collection are deleted. A store that holds it already, by
+    this encoder, is left as it is: nothing is encoded. Formulas that cannot be parsed are left out,
+    and listed beside the parsed ones. Equal formulas with ids of their own are all kept. After a
+    kill the same call makes the store whole.
 
     Args:
         formulas_file: as `gcl_jax.datasets.parsed_formulas.prepare` reads: LaTeX or MathML.
         run: run folder of the encoder.
-        store: folder or URL of the store, made if absent.
+        store: folder or URL of the store, made if absent; of one collection.
         data_dir: where parsed formulas are kept.
         slt_weight: as in `load`.
 
@@ -243,10 +245,24 @@ def index(
 
     searcher = load(run, slt_weight=slt_weight)
     builder = prepare(Path(formulas_file), Path(data_dir))
-    formulas = read_formulas(builder)
-    texts = (text for _, text, _ in read_rows(builder))
-    searcher.store = _fill(searcher, formulas, texts, store)
+    collection = builder.info.full_name
+    searcher.store = _store_of(searcher, store, collection)
+    if searcher.store is None:
+        texts = (text for _, text, _ in read_rows(builder))
+        searcher.store = _fill(searcher, read_formulas(builder), texts, store)
+        searcher.store.set_contents(collection)
     return searcher
+
+
+def _store_of(
+    searcher: FormulaSearcher, location: Path | str, collection: str
+) -> EmbeddingStore | None:
+    """The store, if it holds this collection and nothing else."""
+    try:
+        store = EmbeddingStore.open(location, searcher.fingerprint)
+    except InputError:  # none there, or another encoder's, which `_fill` refuses
+        return None
+    return store if store.contents == collection else None
 
 
 def _fill(
@@ -265,6 +281,7 @@ def _fill(
         of_rows = [ids[row] for row in rows]
         store.add(of_rows, vectors, [{"formula": next(texts)} for _ in rows])
     assert store is not None
+    store.delete(sorted(set(store.ids()).difference(ids)))
     return store
 
 

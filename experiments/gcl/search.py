@@ -5,8 +5,9 @@ TIME      the first call with a collection parses and encodes it; then seconds
 HARDWARE  a CPU core
 
 The collection is a file as `python -m gcl_jax parse` reads it: a formula a line, a table or JSON
-lines. It is put into a store, by default in the run folder; without --collection the store is
-searched as it is. --html also writes the answers as a page, formulas rendered by the browser.
+lines. It is put into a store, by default in the run folder, which then holds it and nothing else; a
+store that does already is not filled again. Without --collection the store is searched as it is.
+--html also writes the answers as a page, formulas rendered by the browser.
 """
 
 import dataclasses
@@ -48,7 +49,8 @@ class Command:
     Attributes:
         query: LaTeX or MathML.
         run: run folder of a trained encoder.
-        collection: file of formulas to put into the store before.
+        collection: file of formulas; the store then holds exactly these, and what else was in it is
+            deleted. None = search the store as it is.
         store: folder or URL of the store; None = `store` in the run folder.
         data_dir: where parsed formulas are kept.
         k: answers.

@@ -125,6 +125,47 @@ def test_a_collection_is_indexed_and_searched(run, tmp_path):
         searcher.search("x", k=0)
 
 
+@pytest.fixture
+def index_lines(run, tmp_path):
+    """Indexes some lines into one store."""
+
+    def index(*lines, name="formulas.txt"):
+        (tmp_path / name).write_text("\n".join(lines))
+        return gcl_jax.index(tmp_path / name, run, tmp_path / "store", tmp_path / "data")
+
+    return index
+
+
+def stored_formulas(searcher):
+    ids, _, metadata = searcher.store.read()
+    return dict(zip(ids, (of["formula"] for of in metadata), strict=True))
+
+
+def test_a_store_holds_exactly_the_collection_that_was_indexed(index_lines):
+    index_lines(*LATEX)
+    shorter = index_lines(*LATEX[:2])
+    assert stored_formulas(shorter) == {"1": LATEX[0], "2": LATEX[1]}
+    other = index_lines("u-v", name="other.txt")
+    assert stored_formulas(other) == {"1": "u-v"}
+    assert [found.id for found in other.search("u-v")] == ["1"]
+
+
+def test_a_store_that_holds_the_collection_is_not_filled_again(index_lines, monkeypatch):
+    first = index_lines(*LATEX)
+    version = first.store.version
+
+    def never(*_):
+        raise AssertionError("it was encoded before")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gcl_jax.inference._fill", never)
+        again = index_lines(*LATEX)
+    assert again.store.version == version
+    assert again.search(LATEX[1], k=3) == first.search(LATEX[1], k=3)
+    again.store.delete(["3"])  # by anyone
+    assert "3" in index_lines(*LATEX).store.ids()
+
+
 @pytest.mark.parametrize(
     "model",
     [
