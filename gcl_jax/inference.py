@@ -9,6 +9,7 @@ import numpy as np
 
 from gcl_jax.config import Config
 from gcl_jax.data import Formulas, forest_of
+from gcl_jax.datasets.formula_files import Format
 from gcl_jax.encoding import encode_tables, index_formulas, jit_encoder
 from gcl_jax.formulas import parse_both
 from gcl_jax.formulas.trees import Tree
@@ -219,6 +220,9 @@ def index(
     store: Path | str,
     data_dir: Path | str = "data",
     slt_weight: float = 0.5,
+    format: Format | None = None,  # noqa: A002
+    column: str | None = None,
+    id_column: str | None = None,
 ) -> FormulaSearcher:
     """Parses and encodes a collection, so that a store holds exactly it.
 
@@ -228,23 +232,28 @@ def index(
     kill the same call makes the store whole.
 
     Args:
-        formulas_file: as `gcl_jax.datasets.parsed_formulas.prepare` reads: LaTeX or MathML.
+        formulas_file: TSV with a header, JSON lines, or plain lines, of LaTeX or MathML; plain, gzip
+            or xz.
         run: run folder of the encoder.
         store: folder or URL of the store, made if absent; of one collection.
         data_dir: where parsed formulas are kept.
         slt_weight: as in `load`.
+        format: of the file; None = as its name tells.
+        column: which column or field holds the formula; None = a usual name, such as `latex`.
+        id_column: which holds the id; None = a usual name, else the line number.
 
     Returns:
         A searcher of the store.
 
     Raises:
-        InputError: no such file, nothing in it that parses, or a store of another encoder.
+        InputError: no such file, a name that tells no format, no such column, nothing in it that
+            parses, or a store of another encoder.
     """
     from gcl_jax.datasets.builders import read_formulas, read_rows
     from gcl_jax.datasets.parsed_formulas import prepare
 
     searcher = load(run, slt_weight=slt_weight)
-    builder = prepare(Path(formulas_file), Path(data_dir))
+    builder = prepare(Path(formulas_file), Path(data_dir), format, column, id_column)
     collection = builder.info.full_name
     searcher.store = _store_of(searcher, store, collection)
     if searcher.store is None:

@@ -19,6 +19,7 @@ import tyro
 
 import gcl_jax
 from experiments.serve.mathml import rendered
+from gcl_jax.datasets.formula_files import Format
 from gcl_jax.formulas.latex import latex_markup
 from gcl_jax.formulas.markup import is_mathml, read_mathml
 from gcl_jax.inference import FoundFormula, print_answers
@@ -51,6 +52,10 @@ class Command:
         run: run folder of a trained encoder.
         collection: file of formulas; the store then holds exactly these, and what else was in it is
             deleted. None = search the store as it is.
+        format: of the collection; by default what its name tells.
+        column: column or field that holds the formula; by default a usual name, such as latex.
+        id_column: column or field that holds the id; by default a usual name, else the line's
+            number.
         store: folder or URL of the store; None = `store` in the run folder.
         data_dir: where parsed formulas are kept.
         k: answers.
@@ -60,6 +65,9 @@ class Command:
     query: tyro.conf.Positional[str]
     run: Path
     collection: Path | None = None
+    format: Format | None = None
+    column: str | None = None
+    id_column: str | None = None
     store: str | None = None
     data_dir: Path = Path("data")
     k: int = 10
@@ -75,7 +83,15 @@ def main() -> None:
     if command.collection is None:
         searcher = gcl_jax.load(command.run, store)
     else:
-        searcher = gcl_jax.index(command.collection, command.run, store, command.data_dir)
+        searcher = gcl_jax.index(
+            command.collection,
+            command.run,
+            store,
+            command.data_dir,
+            format=command.format,
+            column=command.column,
+            id_column=command.id_column,
+        )
     answers = searcher.search(command.query, command.k)
     print_answers(command.query, answers)
     if command.html is not None:

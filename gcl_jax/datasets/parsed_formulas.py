@@ -57,7 +57,8 @@ def prepare(
         options: how they are parsed.
 
     Raises:
-        InputError: no such file, no such column, or nothing in it could be parsed.
+        InputError: no such file, a name that tells no format, no such column, or nothing in it
+            could be parsed.
     """
     file = FormulaFile(path, format, column, id_column)
     settings = file.format, column, id_column, options.seconds, parser_fingerprint(options.parse)

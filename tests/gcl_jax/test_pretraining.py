@@ -129,9 +129,9 @@ def test_a_collection_is_indexed_and_searched(run, tmp_path):
 def index_lines(run, tmp_path):
     """Indexes some lines into one store."""
 
-    def index(*lines, name="formulas.txt"):
+    def index(*lines, name="formulas.txt", **options):
         (tmp_path / name).write_text("\n".join(lines))
-        return gcl_jax.index(tmp_path / name, run, tmp_path / "store", tmp_path / "data")
+        return gcl_jax.index(tmp_path / name, run, tmp_path / "store", tmp_path / "data", **options)
 
     return index
 
@@ -148,6 +148,14 @@ def test_a_store_holds_exactly_the_collection_that_was_indexed(index_lines):
     other = index_lines("u-v", name="other.txt")
     assert stored_formulas(other) == {"1": "u-v"}
     assert [found.id for found in other.search("u-v")] == ["1"]
+
+
+def test_columns_of_a_collection_can_be_named(index_lines):
+    lines = ("no\tlatex\tsource", "k\tx\ty")
+    options = {"format": "tsv", "column": "source", "id_column": "no"}
+    assert stored_formulas(index_lines(*lines, name="f.csv", **options)) == {"k": "y"}
+    with pytest.raises(InputError, match="no column z"):
+        index_lines(*lines, name="f.tsv", column="z")
 
 
 def test_a_store_that_holds_the_collection_is_not_filled_again(index_lines, monkeypatch):
