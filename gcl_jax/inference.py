@@ -19,11 +19,11 @@ from gcl_jax.pretraining import PACKAGE, VOCABULARY
 from gcl_jax.scoring import document_vectors, query_vectors
 from retrieval_jax.checkpoints import restore_params
 from retrieval_jax.config import from_dict, lasting, to_dict
-from retrieval_jax.errors import InputError
+from retrieval_jax.errors import InputError, check_range
 from retrieval_jax.kept import content_name
 from retrieval_jax.logs import print_ranked
 from retrieval_jax.params import flatten
-from retrieval_jax.runs import open_run
+from retrieval_jax.runs import RunFolder, open_run
 from retrieval_jax.search import HeldDocuments, hold, top_k
 from retrieval_jax.store import EmbeddingStore
 
@@ -31,6 +31,9 @@ Formula = str | tuple[Tree, Tree]
 """LaTeX or MathML, or layout tree and operator tree."""
 
 ROWS_AT_ONCE = 4096
+
+RESULTS = "results.json"
+"""File of a run folder: what was measured, and the `slt_weight` that was chosen."""
 
 FINGERPRINT_VERSION = 2
 """Of what a fingerprint is made; another one refuses all stores, and what was indexed with them."""
@@ -56,16 +59,18 @@ class FormulaSearcher:
     Args:
         path: run folder.
         store: where `index` has put a collection.
-        slt_weight: share of the layout trees in the score of a run with both layouts.
+        slt_weight: share of the layout trees in the score of a run with both layouts; None = see
+            `slt_weight_of`.
 
     Attributes:
         config: configuration of the run.
+        slt_weight: the share.
         fingerprint: tells this encoder, and the weight of its layouts, from others; stores are
             marked with it.
     """
 
     def __init__(
-        self, path: Path | str, store: Path | str | None = None, slt_weight: float = 0.5
+        self, path: Path | str, store: Path | str | None = None, slt_weight: float | None = None
     ) -> None:
         run, self.config = open_run(path, PACKAGE, Config)
         described: dict[str, Any] = dict(run.read_json(VOCABULARY))
@@ -77,11 +82,12 @@ class FormulaSearcher:
             )
         self._params = restore_params(run.path)
         self._encode = jit_encoder(make_encoder(self.config.model, self._vocabulary, feature_dim))
-        self._slt_weight = slt_weight
+        self.slt_weight = slt_weight_of(run.path) if slt_weight is None else slt_weight
+        check_range("slt_weight", self.slt_weight, at_least=0, at_most=1)
         self.store = None
         leaves = flatten(self._params)
         model, marks = lasting(self.config.model), self.config.data.end_marks
-        share = slt_weight if self.config.model.layout == "both" else None
+        share = self.slt_weight if self.config.model.layout == "both" else None
         words = to_dict(self._vocabulary)
         settings = json.dumps([FINGERPRINT_VERSION, model, marks, share, words], sort_keys=True)
         parts = [x for name in sorted(leaves) for x in (name, np.asarray(leaves[name]))]
@@ -124,7 +130,7 @@ class FormulaSearcher:
             raise InputError(f"formulas to encode: {what}", "Give a list of one or more.")
         parsed = parse_all(formulas)
         exponent = self.config.model.document_exponent
-        vectors = side_by_side(self.encode_formulas(parsed), exponent, self._slt_weight)
+        vectors = side_by_side(self.encode_formulas(parsed), exponent, self.slt_weight)
         broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(broken):
             raise InputError(
@@ -195,8 +201,28 @@ def parse_all(formulas: Iterable[Formula]) -> Formulas:
     return Formulas(tuple(map(str, range(len(trees)))), forest_of(slt), forest_of(opt))
 
 
+def slt_weight_of(path: Path) -> float:
+    """The share of layout trees that was chosen for a run, in its `RESULTS`; .5 where none was.
+
+    Args:
+        path: run folder.
+
+    Raises:
+        InputError: the file is no JSON, or the share in it is no number.
+    """
+    if not (path / RESULTS).is_file():
+        return 0.5
+    chosen = RunFolder(path, PACKAGE).read_json(RESULTS).get("slt_weight", 0.5)
+    if isinstance(chosen, bool) or not isinstance(chosen, int | float):
+        raise InputError(
+            f"{path / RESULTS} has the slt_weight {chosen!r}",
+            "Train again: it is chosen at the end.",
+        )
+    return float(chosen)
+
+
 def load(
-    path: Path | str, store: Path | str | None = None, slt_weight: float = 0.5
+    path: Path | str, store: Path | str | None = None, slt_weight: float | None = None
 ) -> FormulaSearcher:
     """Loads a run folder for use; the training data is not needed.
 
@@ -205,11 +231,12 @@ def load(
     Args:
         path: run folder.
         store: a collection that `index` has made with this run, to `search`.
-        slt_weight: share of the layout trees in the score of a run with both layouts.
+        slt_weight: share of the layout trees in the score of a run with both layouts; None = see
+            `slt_weight_of`. A store is opened with the share that it was made with.
 
     Raises:
-        InputError: no such folder, no run of this package in it, a run without checkpoint, or a
-            store made by another encoder.
+        InputError: no such folder, no run of this package in it, a run without checkpoint, a share
+            that is not from 0 to 1, or a store made by another encoder.
     """
     return FormulaSearcher(path, store, slt_weight)
 
@@ -219,7 +246,7 @@ def index(
     run: Path | str,
     store: Path | str,
     data_dir: Path | str = "data",
-    slt_weight: float = 0.5,
+    slt_weight: float | None = None,
     format: Format | None = None,  # noqa: A002
     column: str | None = None,
     id_column: str | None = None,
@@ -232,7 +259,7 @@ def index(
     kill the same call makes the store whole.
 
     Args:
-        formulas_file: TSV with a header, JSON lines, or plain lines, of LaTeX or MathML; plain, gzip
+        formulas_file: LaTeX or MathML as TSV with a header, JSON lines, or plain lines; plain, gzip
             or xz.
         run: run folder of the encoder.
         store: folder or URL of the store, made if absent; of one collection.
@@ -283,7 +310,7 @@ def _fill(
     for start in range(0, len(formulas), ROWS_AT_ONCE):
         rows = np.arange(start, min(start + ROWS_AT_ONCE, len(formulas)))
         encoded = searcher.encode_formulas(formulas.subset(rows))
-        vectors = document_vectors(encoded, exponent, searcher._slt_weight)
+        vectors = document_vectors(encoded, exponent, searcher.slt_weight)
         if store is None:
             dim = vectors.shape[1]
             store = EmbeddingStore.create(location, dim, searcher.fingerprint, exist_ok=True)

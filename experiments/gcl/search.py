@@ -57,6 +57,8 @@ class Command:
         id_column: column or field that holds the id; by default a usual name, else the line's
             number.
         store: folder or URL of the store; None = `store` in the run folder.
+        slt_weight: share of layout trees in the score, from 0 to 1, as the store was made with;
+            None = as training chose it (the run's results.json), else .5.
         data_dir: where parsed formulas are kept.
         k: answers.
         html: page to write.
@@ -69,6 +71,7 @@ class Command:
     column: str | None = None
     id_column: str | None = None
     store: str | None = None
+    slt_weight: float | None = None
     data_dir: Path = Path("data")
     k: int = 10
     html: Path | None = None
@@ -81,13 +84,14 @@ def main() -> None:
     quiet_libraries()
     store = str(command.run / "store") if command.store is None else command.store
     if command.collection is None:
-        searcher = gcl_jax.load(command.run, store)
+        searcher = gcl_jax.load(command.run, store, command.slt_weight)
     else:
         searcher = gcl_jax.index(
             command.collection,
             command.run,
             store,
             command.data_dir,
+            command.slt_weight,
             format=command.format,
             column=command.column,
             id_column=command.id_column,

@@ -47,10 +47,10 @@ def test_options_of_a_collection_reach_the_index(monkeypatch, capsys) -> None:
         return SimpleNamespace(search=lambda query, k: [FoundFormula("a", query, 0.5)])
 
     monkeypatch.setattr(gcl_jax, "index", index)
-    words = "x --run r --collection f.csv --format tsv --column c --id-column i"
+    words = "x --run r --collection f.csv --format tsv --column c --id-column i --slt-weight .3"
     monkeypatch.setattr(sys, "argv", ["search", *words.split()])
     search.main()
     ((args, options),) = calls
-    assert args == (Path("f.csv"), Path("r"), "r/store", Path("data"))
+    assert args == (Path("f.csv"), Path("r"), "r/store", Path("data"), 0.3)
     assert options == {"format": "tsv", "column": "c", "id_column": "i"}
     assert "0.5000" in capsys.readouterr().out

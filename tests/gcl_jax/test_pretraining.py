@@ -12,7 +12,7 @@ from gcl_jax.config import PRESETS, Config, DataConfig, ModelConfig
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.embeddings import NodeEmbeddingConfig
 from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS
-from gcl_jax.inference import distinct_ids, parse_all
+from gcl_jax.inference import RESULTS, distinct_ids, parse_all
 from gcl_jax.pretraining import (
     VOCABULARY,
     choose_formulas,
@@ -81,6 +81,27 @@ def test_the_vocabulary_is_part_of_an_encoder(run, tmp_path):
     labels[-2:] = reversed(labels[-2:])  # of equal size, under the same parameters
     (other / VOCABULARY).write_text(json.dumps(vocabulary))
     assert gcl_jax.load(other).fingerprint != gcl_jax.load(run).fingerprint
+
+
+def test_the_chosen_share_of_layout_trees_is_used(run, tmp_path):
+    path = shutil.copytree(run, tmp_path / "run")
+    (path / RESULTS).write_text('{"slt_weight": 0.8}')
+    file = tmp_path / "formulas.txt"
+    file.write_text("\n".join(LATEX))
+    indexed = gcl_jax.index(file, path, tmp_path / "store", tmp_path / "data")
+    searcher = gcl_jax.load(path, tmp_path / "store")
+    assert (indexed.slt_weight, searcher.slt_weight) == (0.8, 0.8)
+    assert (gcl_jax.load(run).slt_weight, gcl_jax.load(path, slt_weight=0.5).slt_weight) == (
+        0.5,
+        0.5,
+    )
+    explicit = gcl_jax.load(run, tmp_path / "store", slt_weight=0.8)
+    np.testing.assert_array_equal(searcher.encode(["x"]), explicit.encode(["x"]))
+    with pytest.raises(InputError, match="slt_weight"):
+        gcl_jax.load(run, slt_weight=1.5)
+    (path / RESULTS).write_text('{"slt_weight": "much"}')
+    with pytest.raises(InputError, match="has the slt_weight 'much'"):
+        gcl_jax.load(path)
 
 
 def test_a_run_is_not_taken_up_with_other_judgements(tmp_path):
