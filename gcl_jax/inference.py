@@ -100,14 +100,15 @@ class FormulaSearcher:
         """Encodes formulas as queries.
 
         Args:
-            formulas: LaTeX, MathML, or (layout tree, operator tree).
+            formulas: LaTeX, MathML that is not Content MathML alone, or (layout tree, operator
+                tree).
 
         Returns:
             float32 `[formulas, dim]`; of unit length if `document_exponent` is 1.
 
         Raises:
-            InputError: none, or one that does not parse: with its number and, where the parser
-                knows it, the position in it.
+            InputError: none, or one that does not parse or is no such pair of trees: with its
+                number and, where the parser knows it, the position in it.
         """
         return self._vectors(formulas, query_vectors)
 
@@ -184,12 +185,13 @@ def parse_all(formulas: Iterable[Formula]) -> Formulas:
     """Parses formulas; an id is a formula's number.
 
     Raises:
-        InputError: one that does not parse, with its number.
+        InputError: one that does not parse, or trees that are not (layout tree, operator tree);
+            with its number.
     """
     trees = []
     for number, formula in enumerate(formulas):
         if not isinstance(formula, str):
-            trees.append(formula)
+            trees.append(_checked_pair(number, formula))
             continue
         try:
             trees.append(parse_both(formula))
@@ -199,6 +201,17 @@ def parse_all(formulas: Iterable[Formula]) -> Formulas:
             ) from error
     slt, opt = zip(*trees, strict=True)
     return Formulas(tuple(map(str, range(len(trees)))), forest_of(slt), forest_of(opt))
+
+
+def _checked_pair(number: int, formula: Any) -> tuple[Tree, Tree]:
+    trees: tuple[Any, ...] = tuple(formula) if isinstance(formula, tuple | list) else (formula,)
+    found = [tree.layout if isinstance(tree, Tree) else type(tree).__name__ for tree in trees]
+    if found != ["slt", "opt"]:
+        raise InputError(
+            f"formula {number} is ({', '.join(found[:3])})",
+            "Give text, or two trees: the layout tree (slt), then the operator tree (opt).",
+        )
+    return trees[0], trees[1]
 
 
 def slt_weight_of(path: Path) -> float:

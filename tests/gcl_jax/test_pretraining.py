@@ -11,6 +11,7 @@ import gcl_jax
 from gcl_jax.config import PRESETS, Config, DataConfig, ModelConfig
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.embeddings import NodeEmbeddingConfig
+from gcl_jax.formulas import parse_both
 from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS
 from gcl_jax.inference import RESULTS, distinct_ids, parse_all
 from gcl_jax.pretraining import (
@@ -124,6 +125,27 @@ def test_a_run_is_not_taken_up_with_other_judgements(tmp_path):
 def test_what_is_no_formula_is_refused(run, formulas, message):
     with pytest.raises(InputError, match=message):
         gcl_jax.load(run).encode(formulas)
+
+
+def test_trees_in_place_of_text_are_layout_tree_then_operator_tree(run):
+    searcher = gcl_jax.load(run)
+    slt, opt = parse_both(LATEX[0])
+    np.testing.assert_array_equal(searcher.encode([(slt, opt)]), searcher.encode([LATEX[0]]))
+    for wrong, found in (
+        ((opt, slt), r"\(opt, slt\)"),
+        ((slt, slt), r"\(slt, slt\)"),
+        ((slt,), r"\(slt\)"),
+        (slt, r"\(slt\)"),
+        (None, r"\(NoneType\)"),
+    ):
+        with pytest.raises(InputError, match=rf"formula 1 is {found}\n.*layout tree \(slt\), then"):
+            searcher.encode(["x", wrong])  # pyright: ignore[reportArgumentType]
+
+
+def test_content_mathml_alone_is_refused_with_what_to_give(run):
+    with pytest.raises(InputError, match=r"formula 0, .* no layout\n.*give both kinds") as error:
+        gcl_jax.load(run).encode(["<math><apply><plus/><ci>a</ci><ci>b</ci></apply></math>"])
+    assert "layout='opt'" not in str(error.value)
 
 
 def test_a_collection_is_indexed_and_searched(run, tmp_path):
