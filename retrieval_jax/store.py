@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # an optional package, slow to import, that starts threads
 
 T = TypeVar("T")
 _TABLE = "embeddings"
+_CONTENTS = "contents"
 _ENCODER = "retrieval_jax.encoder"
 # With it, two writers that insert the same new id at once do not both succeed.
 _PRIMARY_KEY = {"lance-schema:unenforced-primary-key:position": "1"}
@@ -266,6 +267,32 @@ class EmbeddingStore:
             condition = f"id IN ({', '.join(quoted)})"
             deleted += _retried(lambda where=condition: self._table.delete(where)).num_deleted_rows
         return deleted
+
+    @property
+    def contents(self) -> str | None:
+        """What `set_contents` has named; None if nothing, or if anyone has written since."""
+        try:
+            rows = self._connection.open_table(_CONTENTS).to_arrow().to_pylist()
+        except ValueError as error:
+            if "not found" not in str(error):
+                raise
+            return None
+        return rows[0]["name"] if rows[0]["version"] == self.version else None
+
+    def set_contents(self, name: str) -> None:
+        """Names what the newest version holds, in a second table, until the next write.
+
+        Args:
+            name: such as the fingerprint of a collection that is there in full.
+        """
+        import pyarrow as pa
+
+        row = pa.table({"name": [name], "version": [self.version]})
+        _retried(lambda: self._connection.create_table(_CONTENTS, row, mode="overwrite"))
+
+    def ids(self) -> list[str]:
+        """The ids of the newest version, in no order; reads no vectors."""
+        return self._table.search().select(["id"]).limit(None).to_arrow()["id"].to_pylist()
 
     def read(self) -> StoredVectors:
         """Reads one version of everything, the newest; memory is that of the result."""

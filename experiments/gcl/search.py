@@ -5,8 +5,9 @@ TIME      the first call with a collection parses and encodes it; then seconds
 HARDWARE  a CPU core
 
 The collection is a file as `python -m gcl_jax parse` reads it: a formula a line, a table or JSON
-lines. It is put into a store, by default in the run folder; without --collection the store is
-searched as it is. --html also writes the answers as a page, formulas rendered by the browser.
+lines. It is put into a store, by default in the run folder, which then holds it and nothing else; a
+store that does already is not filled again. Without --collection the store is searched as it is.
+--html also writes the answers as a page, formulas rendered by the browser.
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ import tyro
 
 import gcl_jax
 from experiments.serve.mathml import rendered
+from gcl_jax.datasets.formula_files import Format
 from gcl_jax.formulas.latex import latex_markup
 from gcl_jax.formulas.markup import is_mathml, read_mathml
 from gcl_jax.inference import FoundFormula, print_answers
@@ -48,8 +50,15 @@ class Command:
     Attributes:
         query: LaTeX or MathML.
         run: run folder of a trained encoder.
-        collection: file of formulas to put into the store before.
+        collection: file of formulas; the store then holds exactly these, and what else was in it is
+            deleted. None = search the store as it is.
+        format: of the collection; by default what its name tells.
+        column: column or field that holds the formula; by default a usual name, such as latex.
+        id_column: column or field that holds the id; by default a usual name, else the line's
+            number.
         store: folder or URL of the store; None = `store` in the run folder.
+        slt_weight: share of layout trees in the score, from 0 to 1, as the store was made with;
+            None = as training chose it (the run's results.json), else .5.
         data_dir: where parsed formulas are kept.
         k: answers.
         html: page to write.
@@ -58,7 +67,11 @@ class Command:
     query: tyro.conf.Positional[str]
     run: Path
     collection: Path | None = None
+    format: Format | None = None
+    column: str | None = None
+    id_column: str | None = None
     store: str | None = None
+    slt_weight: float | None = None
     data_dir: Path = Path("data")
     k: int = 10
     html: Path | None = None
@@ -71,9 +84,18 @@ def main() -> None:
     quiet_libraries()
     store = str(command.run / "store") if command.store is None else command.store
     if command.collection is None:
-        searcher = gcl_jax.load(command.run, store)
+        searcher = gcl_jax.load(command.run, store, command.slt_weight)
     else:
-        searcher = gcl_jax.index(command.collection, command.run, store, command.data_dir)
+        searcher = gcl_jax.index(
+            command.collection,
+            command.run,
+            store,
+            command.data_dir,
+            command.slt_weight,
+            format=command.format,
+            column=command.column,
+            id_column=command.id_column,
+        )
     answers = searcher.search(command.query, command.k)
     print_answers(command.query, answers)
     if command.html is not None:

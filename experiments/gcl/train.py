@@ -29,6 +29,7 @@ from gcl_jax.datasets import wikipedia_formulas
 from gcl_jax.datasets.builders import read_formulas
 from gcl_jax.datasets.ntcir12 import JudgedFormulas, data_folder, read_judged
 from gcl_jax.evaluation import MEASURES, POOLS, TOPICS, evaluate_ranking, rank
+from gcl_jax.inference import RESULTS
 from gcl_jax.pretraining import PACKAGE, choose_formulas
 from gcl_jax.scoring import scores
 from retrieval_jax import plots
@@ -122,7 +123,7 @@ def main() -> None:
     if is_main():
         plots.training_curves(read_metrics(run.path), measure, run.plots / "training.png")
         write_ranking(run.path / "ranking.trec", ranking, PACKAGE)
-    run.write_json("results.json", {"best_step": trained.best_step, **results})
+    run.write_json(RESULTS, {"best_step": trained.best_step, **results})
     print_results(run, results)
 
 

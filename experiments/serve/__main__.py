@@ -45,7 +45,8 @@ class Command:
         port: to listen on; 0 = a free one.
         data_dir: where prepared documents are, and vectors are kept.
         kept: where the collection of docstrings is kept.
-        slt_weight: share of layout trees in the fused score, as the store was made with.
+        slt_weight: share of layout trees in the fused score, as the store was made with; None = as
+            training chose it (the run's results.json), else .5.
         processes: that read formulas.
         limits: of queries.
     """
@@ -56,7 +57,7 @@ class Command:
     port: int = 8000
     data_dir: Path = Path("data")
     kept: Path = Path("runs/docstring_formulas")
-    slt_weight: float = 0.5
+    slt_weight: float | None = None
     processes: int = 2
     limits: Limits = Limits()
 
@@ -115,6 +116,7 @@ def load(command: Command) -> "Service":
     from experiments.serve.entities import load_entities
     from experiments.serve.formulas import load_formulas
     from experiments.serve.service import Service
+    from gcl_jax.inference import slt_weight_of
 
     answers = command.limits.answers
     formulas = entities = None
@@ -125,7 +127,10 @@ def load(command: Command) -> "Service":
         title = f"docstrings of {', '.join(docstring_formulas.DEFAULT_PACKAGES)}"
         formulas = load_formulas(run, answers, title)
     elif command.formulas != "none":
-        formulas = load_formulas(Path(command.formulas), answers, None, command.slt_weight)
+        path, slt_weight = Path(command.formulas), command.slt_weight
+        if slt_weight is None:
+            slt_weight = slt_weight_of(path if (path / "config.json").is_file() else path.parent)
+        formulas = load_formulas(path, answers, None, slt_weight)
     if command.entities == "quickstart" and not QUICKSTART.is_dir():
         print(f"no entities: there is no {QUICKSTART}; make it by python -m experiments.quickstart")
     elif command.entities == "quickstart":

@@ -21,7 +21,7 @@ from gcl_jax.data import Formulas, forest_of
 from gcl_jax.datasets.parsing import parser_fingerprint
 from gcl_jax.encoding import index_formulas
 from gcl_jax.formulas import FormulaError, Tree, parse_both
-from gcl_jax.inference import distinct_ids
+from gcl_jax.inference import FINGERPRINT_VERSION, distinct_ids
 from gcl_jax.model import init_params, make_encoder
 from gcl_jax.pretraining import PACKAGE, VOCABULARY, fingerprint, model_vocabulary
 from gcl_jax.scoring import document_vectors
@@ -134,7 +134,9 @@ def prepare(folder: Path, packages: Sequence[str] = DEFAULT_PACKAGES) -> Path:
     Raises:
         InputError: a package that is not installed, or no formula in any docstring.
     """
-    made_by = content_name([repr(CONFIG), parser_fingerprint(parse_both)])
+    made_by = content_name(
+        [repr(CONFIG), parser_fingerprint(parse_both), f"stores {FINGERPRINT_VERSION}"]
+    )
     name = f"{python_api_config(packages).name}-{made_by[:12]}"
 
     def write(run: Path) -> None:

@@ -21,6 +21,7 @@ LONGEST = 1 << 20
 """Bytes of a line that are read; what is longer is no formula, and is rejected."""
 
 _BYTE_ORDER_MARK = "\ufeff"
+_UNREAD = (".csv", ".json")
 _SUFFIXES: dict[str, Format] = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -50,9 +51,19 @@ class Reject(NamedTuple):
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's name tells: `.tsv`, `.jsonl`, else lines; `.gz`, `.xz` aside."""
+    """The format that a file's name tells: `.tsv`, `.jsonl`, else lines; `.gz`, `.xz` aside.
+
+    Raises:
+        InputError: `.csv` or `.json`, which are none of these as a rule.
+    """
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
-    return _SUFFIXES.get(suffixes[-1], "lines") if suffixes else "lines"
+    last = suffixes[-1] if suffixes else ""
+    if last in _UNREAD:
+        raise InputError(
+            f"{path}: {last} tells none of the formats that are read: TSV, JSON lines, lines.",
+            "Write it as one of them, or say that it is one: format tsv, jsonl or lines.",
+        )
+    return _SUFFIXES.get(last, "lines")
 
 
 class FormulaFile:
@@ -65,7 +76,8 @@ class FormulaFile:
         id_column: which holds the id; None = see `ID_COLUMNS`.
 
     Raises:
-        InputError: no such file, nothing in it, or a table without the columns.
+        InputError: no such file, nothing in it, a name that tells no format, or a table without the
+            columns.
     """
 
     def __init__(
@@ -88,7 +100,8 @@ class FormulaFile:
     def sources(self, counts: Counter[str]) -> Iterator[Source | Reject | None]:
         """What each row gives, in their order; None for an empty line.
 
-        What is no row of its format, or has no formula, is a `Reject`.
+        What is no row of its format, or has no formula, is a `Reject`. A null of JSON is a field
+        that is not there: without an id it has the line's number.
         """
         lines = read_lines(self.path, counts, LONGEST)
         if self.format == "tsv":
@@ -96,7 +109,9 @@ class FormulaFile:
             formula, key, width = self._header()
             for number, line in lines:
                 fields = line.rstrip("\r").split("\t")
-                if len(fields) != width:
+                if len(fields) == 1 and not line.strip():
+                    yield None
+                elif len(fields) != width:
                     reason = f"{len(fields)} fields where the header has {width}"
                     yield Reject(number, str(number), line, reason)
                 else:
@@ -132,8 +147,9 @@ class FormulaFile:
             return Reject(number, str(number), line, f"not JSON ({error})"[:200])
         if not isinstance(row, dict):
             return Reject(number, str(number), line, f"a JSON {type(row).__name__}, not an object")
-        name = _named(list(row), self._column, FORMULA_COLUMNS)
-        key = _named(list(row), self._id_column, ID_COLUMNS)
+        present = [name for name, value in row.items() if value is not None]
+        name = _named(present, self._column, FORMULA_COLUMNS)
+        key = _named(present, self._id_column, ID_COLUMNS)
         text, key = row.get(name), str(number if key is None else row[key])
         if not isinstance(text, str):
             wanted = self._column or ", ".join(FORMULA_COLUMNS)

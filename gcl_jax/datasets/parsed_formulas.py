@@ -46,6 +46,8 @@ def prepare(
 ) -> ParsedFormulas:
     """Parses a file of formulas into array_record files below `data_dir`, or finds them there.
 
+    They are found where the file's name and whole contents and all settings are the same.
+
     Args:
         path: TSV with a header, JSON lines, or plain lines; plain, gzip or xz.
         data_dir: the folder of tensorflow-datasets.
@@ -55,12 +57,13 @@ def prepare(
         options: how they are parsed.
 
     Raises:
-        InputError: no such file, no such column, or nothing in it could be parsed.
+        InputError: no such file, a name that tells no format, no such column, or nothing in it
+            could be parsed.
     """
     file = FormulaFile(path, format, column, id_column)
     settings = file.format, column, id_column, options.seconds, parser_fingerprint(options.parse)
     config = FileConfig(
-        name=f"{file.format}-{files_fingerprint([path], *settings)}",
+        name=f"{file.format}-{files_fingerprint([path], *settings, whole=True)}",
         path=str(path),
         options=options,
         format=format,

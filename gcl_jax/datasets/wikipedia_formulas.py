@@ -66,8 +66,9 @@ def prepare(
         InputError: no such file, or nothing in it is a formula.
     """
     path = require_file(path, _REMEDY)
+    fingerprint = files_fingerprint([path], parser_fingerprint(options.parse), whole=True)
     config = FormulaConfig(
-        name=f"enwiki-{files_fingerprint([path], parser_fingerprint(options.parse))}",
+        name=f"enwiki-{fingerprint}",
         path=str(path),
         options=options,
     )

@@ -33,7 +33,8 @@ def parse(formula: str | bytes, layout: Layout = "slt") -> Tree:
     with _own_errors():
         if is_mathml(text):
             markup = parallel_markup(text)
-            return _slt(markup) if layout == "slt" else _opt(markup)
+            remedy = "Ask for layout='opt', or give both kinds."
+            return _slt(markup, remedy) if layout == "slt" else _opt(markup)
         row = read_row(latex_markup(text))
         return layout_tree(row) if layout == "slt" else operator_tree(row)
 
@@ -45,13 +46,13 @@ def parse_both(formula: str | bytes) -> tuple[Tree, Tree]:
         formula: see `parse`.
 
     Raises:
-        FormulaError: see `parse`.
+        FormulaError: see `parse`; and Content MathML alone, which has no layout.
     """
     text = _text(formula)
     with _own_errors():
         if is_mathml(text):
             markup = parallel_markup(text)
-            return _slt(markup), _opt(markup)
+            return _slt(markup, "Both trees are asked for: give both kinds."), _opt(markup)
         row = read_row(latex_markup(text))
         return layout_tree(row), operator_tree(row)
 
@@ -88,11 +89,9 @@ def _text(formula: str | bytes) -> str:
     return formula
 
 
-def _slt(markup: Markup) -> Tree:
+def _slt(markup: Markup, remedy: str) -> Tree:
     if markup.presentation is None:
-        raise FormulaError(
-            "Content MathML alone has no layout", remedy="Ask for layout='opt', or give both kinds."
-        )
+        raise FormulaError("Content MathML alone has no layout", remedy=remedy)
     return layout_tree(read_row(markup.presentation))
 
 

@@ -1,5 +1,11 @@
 """The page of answers shows formulas and nothing else, the table all that stands in them."""
 
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import gcl_jax
+from experiments.gcl import search
 from experiments.gcl.search import page, shown
 from gcl_jax.inference import FoundFormula, print_answers
 
@@ -31,3 +37,20 @@ def test_the_table_takes_no_text_for_markup(capsys) -> None:
     title, *_, row, _ = capsys.readouterr().out.splitlines()
     assert title.strip() == r"\sqrt[n]{x}"
     assert row.split() == ["│", "1", "│", "0.5000", "│", "[tt1]", "│", r"\sqrt[b]{[/b]}", "│"]
+
+
+def test_options_of_a_collection_reach_the_index(monkeypatch, capsys) -> None:
+    calls = []
+
+    def index(*args, **options):
+        calls.append((args, options))
+        return SimpleNamespace(search=lambda query, k: [FoundFormula("a", query, 0.5)])
+
+    monkeypatch.setattr(gcl_jax, "index", index)
+    words = "x --run r --collection f.csv --format tsv --column c --id-column i --slt-weight .3"
+    monkeypatch.setattr(sys, "argv", ["search", *words.split()])
+    search.main()
+    ((args, options),) = calls
+    assert args == (Path("f.csv"), Path("r"), "r/store", Path("data"), 0.3)
+    assert options == {"format": "tsv", "column": "c", "id_column": "i"}
+    assert "0.5000" in capsys.readouterr().out

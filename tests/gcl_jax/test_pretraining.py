@@ -1,6 +1,8 @@
 """From trees to a run folder, a store and answers."""
 
 import dataclasses
+import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,9 +11,11 @@ import gcl_jax
 from gcl_jax.config import PRESETS, Config, DataConfig, ModelConfig
 from gcl_jax.datasets.ntcir12 import JudgedFormulas
 from gcl_jax.embeddings import NodeEmbeddingConfig
+from gcl_jax.formulas import parse_both
 from gcl_jax.graphs import RESERVED, UNKNOWN_LABELS
-from gcl_jax.inference import distinct_ids, parse_all
+from gcl_jax.inference import RESULTS, distinct_ids, parse_all
 from gcl_jax.pretraining import (
+    VOCABULARY,
     choose_formulas,
     dev_set,
     fasttext_features,
@@ -71,6 +75,36 @@ def test_vectors_of_a_run(run):
     assert gcl_jax.load(run, slt_weight=0.3).fingerprint != searcher.fingerprint
 
 
+def test_the_vocabulary_is_part_of_an_encoder(run, tmp_path):
+    other = shutil.copytree(run, tmp_path / "run")
+    vocabulary = json.loads((other / VOCABULARY).read_text())
+    labels = vocabulary["labels"]
+    labels[-2:] = reversed(labels[-2:])  # of equal size, under the same parameters
+    (other / VOCABULARY).write_text(json.dumps(vocabulary))
+    assert gcl_jax.load(other).fingerprint != gcl_jax.load(run).fingerprint
+
+
+def test_the_chosen_share_of_layout_trees_is_used(run, tmp_path):
+    path = shutil.copytree(run, tmp_path / "run")
+    (path / RESULTS).write_text('{"slt_weight": 0.8}')
+    file = tmp_path / "formulas.txt"
+    file.write_text("\n".join(LATEX))
+    indexed = gcl_jax.index(file, path, tmp_path / "store", tmp_path / "data")
+    searcher = gcl_jax.load(path, tmp_path / "store")
+    assert (indexed.slt_weight, searcher.slt_weight) == (0.8, 0.8)
+    assert (gcl_jax.load(run).slt_weight, gcl_jax.load(path, slt_weight=0.5).slt_weight) == (
+        0.5,
+        0.5,
+    )
+    explicit = gcl_jax.load(run, tmp_path / "store", slt_weight=0.8)
+    np.testing.assert_array_equal(searcher.encode(["x"]), explicit.encode(["x"]))
+    with pytest.raises(InputError, match="slt_weight"):
+        gcl_jax.load(run, slt_weight=1.5)
+    (path / RESULTS).write_text('{"slt_weight": "much"}')
+    with pytest.raises(InputError, match="has the slt_weight 'much'"):
+        gcl_jax.load(path)
+
+
 def test_a_run_is_not_taken_up_with_other_judgements(tmp_path):
     formulas = random_formulas(40, 3)
     pool = random_formulas(6, 1)
@@ -93,6 +127,27 @@ def test_what_is_no_formula_is_refused(run, formulas, message):
         gcl_jax.load(run).encode(formulas)
 
 
+def test_trees_in_place_of_text_are_layout_tree_then_operator_tree(run):
+    searcher = gcl_jax.load(run)
+    slt, opt = parse_both(LATEX[0])
+    np.testing.assert_array_equal(searcher.encode([(slt, opt)]), searcher.encode([LATEX[0]]))
+    for wrong, found in (
+        ((opt, slt), r"\(opt, slt\)"),
+        ((slt, slt), r"\(slt, slt\)"),
+        ((slt,), r"\(slt\)"),
+        (slt, r"\(slt\)"),
+        (None, r"\(NoneType\)"),
+    ):
+        with pytest.raises(InputError, match=rf"formula 1 is {found}\n.*layout tree \(slt\), then"):
+            searcher.encode(["x", wrong])  # pyright: ignore[reportArgumentType]
+
+
+def test_content_mathml_alone_is_refused_with_what_to_give(run):
+    with pytest.raises(InputError, match=r"formula 0, .* no layout\n.*give both kinds") as error:
+        gcl_jax.load(run).encode(["<math><apply><plus/><ci>a</ci><ci>b</ci></apply></math>"])
+    assert "layout='opt'" not in str(error.value)
+
+
 def test_a_collection_is_indexed_and_searched(run, tmp_path):
     file = tmp_path / "formulas.txt"
     file.write_text("\n".join([*LATEX, r"\frac{", LATEX[1]]))
@@ -111,6 +166,55 @@ def test_a_collection_is_indexed_and_searched(run, tmp_path):
         gcl_jax.load(run).search("x")
     with pytest.raises(InputError, match="k is 0"):
         searcher.search("x", k=0)
+
+
+@pytest.fixture
+def index_lines(run, tmp_path):
+    """Indexes some lines into one store."""
+
+    def index(*lines, name="formulas.txt", **options):
+        (tmp_path / name).write_text("\n".join(lines))
+        return gcl_jax.index(tmp_path / name, run, tmp_path / "store", tmp_path / "data", **options)
+
+    return index
+
+
+def stored_formulas(searcher):
+    ids, _, metadata = searcher.store.read()
+    return dict(zip(ids, (of["formula"] for of in metadata), strict=True))
+
+
+def test_a_store_holds_exactly_the_collection_that_was_indexed(index_lines):
+    index_lines(*LATEX)
+    shorter = index_lines(*LATEX[:2])
+    assert stored_formulas(shorter) == {"1": LATEX[0], "2": LATEX[1]}
+    other = index_lines("u-v", name="other.txt")
+    assert stored_formulas(other) == {"1": "u-v"}
+    assert [found.id for found in other.search("u-v")] == ["1"]
+
+
+def test_columns_of_a_collection_can_be_named(index_lines):
+    lines = ("no\tlatex\tsource", "k\tx\ty")
+    options = {"format": "tsv", "column": "source", "id_column": "no"}
+    assert stored_formulas(index_lines(*lines, name="f.csv", **options)) == {"k": "y"}
+    with pytest.raises(InputError, match="no column z"):
+        index_lines(*lines, name="f.tsv", column="z")
+
+
+def test_a_store_that_holds_the_collection_is_not_filled_again(index_lines, monkeypatch):
+    first = index_lines(*LATEX)
+    version = first.store.version
+
+    def never(*_):
+        raise AssertionError("it was encoded before")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gcl_jax.inference._fill", never)
+        again = index_lines(*LATEX)
+    assert again.store.version == version
+    assert again.search(LATEX[1], k=3) == first.search(LATEX[1], k=3)
+    again.store.delete(["3"])  # by anyone
+    assert "3" in index_lines(*LATEX).store.ids()
 
 
 @pytest.mark.parametrize(

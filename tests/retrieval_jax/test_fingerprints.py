@@ -49,3 +49,18 @@ def test_files_are_told_apart_by_name_size_and_both_ends(tmp_path):
     fingerprints.add(files_fingerprint([tmp_path / "b.txt"], "utf-8", 2))
     fingerprints.add(files_fingerprint([tmp_path / "b.txt"], "utf-8", 3))
     assert len(fingerprints) == 6
+
+
+def test_whole_files_are_told_apart_by_every_byte(tmp_path):
+    path = tmp_path / "a.txt"
+    content = bytearray(300_000)
+    path.write_bytes(content)
+    before = [files_fingerprint([path], whole=whole) for whole in (True, False)]
+    assert len(set(before)) == 2
+    assert files_fingerprint([path], whole=True) == before[0]
+    content[150_000] = 1
+    path.write_bytes(content)
+    assert files_fingerprint([path], whole=True) != before[0]
+    assert files_fingerprint([path]) == before[1]
+    path.rename(tmp_path / "b.txt")
+    assert files_fingerprint([tmp_path / "b.txt"], whole=True) != before[0]

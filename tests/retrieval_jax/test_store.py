@@ -90,6 +90,20 @@ def test_a_store_is_a_dict_on_disk(operations, tmp_path_factory):
     assert dict(zip(ids, vectors[:, 0].tolist(), strict=True)) == expected
 
 
+def test_contents_are_named_until_the_next_write(store):
+    assert store.contents is None
+    store.add(["a", "b"], np.ones((2, 4)))
+    assert sorted(store.ids()) == ["a", "b"]
+    for name in ("letters", "others"):
+        store.set_contents(name)
+        assert store.contents == name
+    other = EmbeddingStore.open(store.location)
+    assert other.contents == "others"
+    other.delete(["b"])
+    assert store.contents is None
+    assert store.ids() == ["a"]
+
+
 def test_reading_many_rows_in_pieces(store, monkeypatch):
     monkeypatch.setattr(store_module, "_ROWS_AT_ONCE", 7)
     monkeypatch.setattr(store_module, "_COLUMNS_AT_ONCE", 3)

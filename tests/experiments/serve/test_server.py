@@ -1,6 +1,7 @@
 """The command: it serves, and ends cleanly when it is told to."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
+import gcl_jax
 from experiments.serve.__main__ import Command, load, serve
 from experiments.serve.formulas import load_formulas
 from retrieval_jax.errors import InputError
@@ -86,3 +88,16 @@ def test_what_cannot_be_served_is_said(tmp_path, formula_index):
         load_formulas(tmp_path, 10)
     store = Path(formula_index._searcher.store.location)
     assert len(load_formulas(store, 10)) == len(formula_index)
+
+
+def test_the_share_of_layout_trees_that_training_chose_is_served(tmp_path, formula_index):
+    run = shutil.copytree(Path(formula_index._searcher.store.location).parent, tmp_path / "run")
+    (run / "results.json").write_text('{"slt_weight": 0.8}')
+    with pytest.raises(InputError, match="was made by encoder"):  # with .5
+        load(Command(formulas=str(run), entities="none"))
+    load(Command(formulas=str(run), entities="none", slt_weight=0.5))
+    (tmp_path / "f.txt").write_text("x^2")
+    shutil.rmtree(run / "store")
+    gcl_jax.index(tmp_path / "f.txt", run, run / "store", tmp_path / "data")
+    for path in (run, run / "store"):
+        load(Command(formulas=str(path), entities="none"))

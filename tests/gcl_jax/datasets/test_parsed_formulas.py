@@ -131,6 +131,18 @@ def test_what_is_built_is_found_again(tmp_path: Path, capsys: pytest.CaptureFixt
     assert prepare(path, tmp_path / "data").data_dir != first.data_dir
 
 
+@pytest.mark.parametrize("module", [parsed_formulas, wikipedia_formulas])
+def test_an_edit_in_the_middle_is_seen(tmp_path: Path, module) -> None:
+    path = tmp_path / "f.txt"
+    end = " " * 70_000 + "\n"
+    found = []
+    for middle in ("ab", "cd"):
+        path.write_text(f"{end}{middle}\n{end}")
+        builder = module.prepare(path, tmp_path / "data", options=QUIET)
+        found += [formula for _, formula, _ in read_rows(builder)]
+    assert found == ["ab", "cd"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
@@ -164,6 +176,34 @@ def test_formats_by_name() -> None:
     assert [format_of(Path(name)) for name in names] == [
         "tsv", "tsv", "jsonl", "lines", "lines", "lines",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.json", "a.csv.gz"])
+def test_names_that_tell_no_format_need_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("ab\n")
+    with pytest.raises(InputError, match=r"tells none of the formats .*\n.*say that it is one"):
+        prepare(tmp_path / name, tmp_path / "data")
+    builder = prepare(tmp_path / name, tmp_path / "data", format="lines")
+    assert [text for _, text, _ in read_rows(builder)] == ["ab"]
+
+
+def test_a_null_is_a_field_that_is_not_there(tmp_path: Path) -> None:
+    rows = (
+        {"id": None, "formula": "ab"},
+        {"id": None, "topic": "t", "formula": None, "latex": "cd"},
+        {"id": 0, "formula": None},
+    )
+    (tmp_path / "f.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    first, second, third = FormulaFile(tmp_path / "f.jsonl").sources(Counter())
+    assert (first, second) == (Source(1, "1", "ab"), Source(2, "t", "cd"))
+    assert isinstance(third, Reject)
+    assert third.key == "0"
+
+
+def test_blank_lines_of_a_table_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "f.tsv").write_text("id\tlatex\n\na\tx\r\n \r\n\t\n")
+    found = FormulaFile(tmp_path / "f.tsv").sources(Counter())
+    assert list(found) == [None, Source(3, "a", "x"), None, Source(5, "", "")]
 
 
 def test_wikipedia_from_a_tarball_or_a_table(tmp_path: Path) -> None:
