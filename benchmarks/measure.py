@@ -21,7 +21,7 @@ import numpy as np
 import tyro
 
 from experiments.machine import resident_mib
-from retrieval_jax.errors import InputError, one_screen_errors
+from retrieval_jax.errors import InputError, check_at_least_1, one_screen_errors
 from retrieval_jax.files import whole_file
 from retrieval_jax.runs import provenance_record
 
@@ -37,12 +37,19 @@ class Options:
         threads: CPU cores that the process may use, the same for every side.
         memory: also measure the peak memory of each side, alone in a process of its own.
         output: JSON file to write; the line is printed in any case.
+
+    Raises:
+        InputError: no repeats, or no threads.
     """
 
     repeats: int = 5
     threads: int = 2
     memory: bool = False
     output: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        check_at_least_1(repeats=self.repeats, threads=self.threads)
 
 
 class Side(NamedTuple):

@@ -33,6 +33,14 @@ STOPPED = tuple(
     code for number in (signal.SIGUSR2, signal.SIGTERM) for code in (128 + number, -number)
 )
 
+EXAMPLES = """examples:
+  python -m experiments.launch slurm --help
+  python -m experiments.launch slurm --dry-run -- \\
+    experiments.docent.pretrain --preset small --run runs/docent
+  python -m experiments.launch slurm --gpus-per-node 1 --hours 4 -- \\
+    experiments.docent.pretrain --preset small --run runs/docent
+"""
+
 
 @dataclasses.dataclass(frozen=True)
 class Slurm:
@@ -244,8 +252,14 @@ def split_arguments(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
 @one_screen_errors
 def main() -> None:
     """Submits as the command line says."""
-    parser = argparse.ArgumentParser("python -m experiments.launch", add_help=False)
-    parser.add_argument("cluster", choices=("slurm",))
+    parser = argparse.ArgumentParser(
+        "python -m experiments.launch",
+        "%(prog)s slurm OPTIONS -- MODULE ARGUMENTS",
+        __doc__,
+        EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("cluster", choices=("slurm",), help="its options: slurm --help")
     options, module, args = split_arguments(sys.argv[1:])
     cluster = parser.parse_args(options[:1]).cluster
     command = tyro.cli(

@@ -160,8 +160,9 @@ def _substituted(
 
 
 def node_drop(rng: jax.Array, graphs: Graphs, rate: float) -> Graphs:
-    """Removes nodes with their edges; roots stay, so that no graph is empty."""
-    dropped = jax.random.bernoulli(rng, rate, graphs.alive.shape) & ~graphs.is_root
+    """Removes nodes with their edges; what has no parent left stays, so that no graph is empty."""
+    is_top = graphs.is_root | ~graphs.alive[graphs.parents]
+    dropped = jax.random.bernoulli(rng, rate, graphs.alive.shape) & ~is_top
     return graphs.replace(alive=graphs.alive & ~dropped)
 
 

@@ -27,6 +27,9 @@ class DataConfig:
         end_marks: add the marks of ends that Tangent-CFT and the published graphs have.
         max_nodes: leave out formulas with a larger tree.
         min_count: labels that occur less often are unknown.
+
+    Raises:
+        InputError: a count below 1.
     """
 
     source: Literal["enwiki"] = "enwiki"
@@ -34,6 +37,10 @@ class DataConfig:
     end_marks: bool = True
     max_nodes: int = 200
     min_count: int = 2
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        check_fields(self, ("formulas", "max_nodes", "min_count"), "data", at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
-from experiments.serve.problems import Problem
+from experiments.serve.problems import Problem, busy
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -57,9 +57,7 @@ class Batcher(Generic[Q, A]):
         try:
             self._queue.put_nowait((query, future))
         except asyncio.QueueFull:
-            raise Problem(
-                503, "busy", "Too many queries wait already.", "Come again.", retry_after=1
-            ) from None
+            raise busy() from None
         return await future
 
     async def close(self) -> None:

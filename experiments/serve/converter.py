@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.serve.limits import Limits
-from experiments.serve.problems import Problem
+from experiments.serve.problems import Problem, busy
 from gcl_jax.formulas.trees import Tree
 
 _KEPT = 4_096
@@ -58,6 +58,7 @@ class Converter:
     def __init__(self, limits: Limits, processes: int = 2) -> None:
         self._limits = limits
         self._idle: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
+        self._waiting = 0
         self._workers = [_Worker(limits.parse_seconds) for _ in range(processes)]
         for worker in self._workers:
             self._idle.put_nowait(worker)
@@ -70,9 +71,11 @@ class Converter:
             formula: LaTeX or MathML.
 
         Raises:
-            Problem: it is too long, too deep, takes too long or cannot be read; with the position.
+            Problem: it is too long, too deep, takes too long or cannot be read, with the position;
+                or too many wait.
         """
         limits = self._limits
+        self._check_room()
         if len(formula) > limits.length:
             raise Problem(
                 422,
@@ -91,10 +94,15 @@ class Converter:
         return Converted(reply["mathml"], _view("slt", reply["slt"]), _view("opt", reply["opt"]))
 
     async def render(self, formula: str) -> str:
-        """A formula of a collection as MathML for a page; "" where it cannot be shown."""
+        """A formula of a collection as MathML for a page; "" where it cannot be shown.
+
+        Raises:
+            Problem: too many wait, or the process does not start.
+        """
         if formula in self._rendered:
             self._rendered.move_to_end(formula)
             return self._rendered[formula]
+        self._check_room()
         try:
             reply = await self._ask({"task": "markup", "formula": formula})
         except Problem as problem:
@@ -107,8 +115,17 @@ class Converter:
             self._rendered.popitem(last=False)
         return markup
 
+    def _check_room(self) -> None:
+        """Refuses a formula that would have to wait with too many others."""
+        if self._idle.empty() and self._waiting >= self._limits.waiting:
+            raise busy()
+
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        worker = await self._idle.get()
+        self._waiting += 1
+        try:
+            worker = await self._idle.get()
+        finally:
+            self._waiting -= 1
         try:
             return await worker.ask(request)
         finally:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from retrieval_jax.search import hold, top_k
 
 Trees = Literal["slt", "opt", "fused"]
 """By which trees to compare: layout, operators, or both."""
-
-_SPARE = 4
-"""Rows that are found for an answer, since some hold the same formula."""
 
 SHAPES = ((2, 128), (2, 1024), (32, 1024), (32, 4096))
 """Graphs, and nodes of each layout, of a call to the encoder; one graph at least is filler."""
@@ -39,7 +36,7 @@ class FormulaAnswer(NamedTuple):
 
     Attributes:
         vector: float32 `[dim]`, of the query.
-        rows: of the collection, best first.
+        rows: of the index, best first.
         scores: of the rows.
     """
 
@@ -49,11 +46,11 @@ class FormulaAnswer(NamedTuple):
 
 
 class StoredFormula(NamedTuple):
-    """A formula of the collection.
+    """A formula of the collection, once however often it occurs.
 
     Attributes:
         formula: LaTeX or MathML.
-        sources: where it stands; its id where the collection does not say.
+        sources: where it stands, all its places; an id where the collection does not say.
         about: a line on the first source, or "".
     """
 
@@ -63,13 +60,13 @@ class StoredFormula(NamedTuple):
 
 
 class FormulaIndex:
-    """An encoder and the formulas that it has encoded.
+    """An encoder and the formulas that it has encoded: a row for all that are equal.
 
     Args:
         searcher: a run that was loaded with its store.
         title: of the collection, for the page.
         is_trained: whether the run has learnt anything, for the page.
-        answers: different formulas that are wanted for a query, at most.
+        answers: that are wanted for a query, at most.
         slt_weight: share of layout trees in the fused score, as the store was made with.
 
     Attributes:
@@ -90,29 +87,25 @@ class FormulaIndex:
         slt_weight: float = 0.5,
     ) -> None:
         self.title, self.is_trained = title, is_trained
-        self._searcher, self._rows, self._slt_weight = searcher, _SPARE * answers, slt_weight
+        self._searcher, self._rows, self._slt_weight = searcher, answers, slt_weight
         assert searcher.store is not None
         stored = searcher.store.read()
         if not stored.ids:
             raise InputError(f"the store in {searcher.store.location} is empty", "Index formulas.")
-        self._ids, self._metadata = stored.ids, stored.metadata
-        self._documents, self._dim = hold(stored.vectors), stored.vectors.shape[1]
+        firsts, self._formulas = _distinct(stored.ids, stored.metadata)
+        self._documents, self._dim = hold(stored.vectors[firsts]), stored.vectors.shape[1]
         self._layouts: tuple[Layout, ...] = LAYOUTS[searcher.config.model.layout]
         self.trees: tuple[Trees, ...] = (
             ("fused", "slt", "opt") if len(self._layouts) > 1 else self._layouts
         )
 
     def __len__(self) -> int:
-        """How many formulas there are."""
-        return len(self._ids)
+        """How many different formulas there are."""
+        return len(self._formulas)
 
     def stored(self, row: int) -> StoredFormula:
-        """A formula of the collection."""
-        about = self._metadata[row]
-        sources = about.get("sources") or [self._ids[row]]
-        return StoredFormula(
-            str(about.get("formula", "")), tuple(map(str, sources)), str(about.get("about", ""))
-        )
+        """The formula of a row."""
+        return self._formulas[row]
 
     def compute(self, queries: Sequence[FormulaQuery]) -> list[FormulaAnswer]:
         """Answers queries; those that come together get what each gets alone."""
@@ -185,6 +178,22 @@ class FormulaIndex:
         return Formulas(tuple(map(str, range(graphs))), *forests)
 
 
+def _distinct(
+    ids: Sequence[str], metadata: Sequence[Mapping[str, Any]]
+) -> tuple[list[int], list[StoredFormula]]:
+    """The different formulas, and the first stored row of each; one without text is its own."""
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    for row, (name, about) in enumerate(zip(ids, metadata, strict=True)):
+        formula = str(about.get("formula", ""))
+        rows_of.setdefault((formula, "" if formula else name), []).append(row)
+    formulas = []
+    for (formula, _), rows in rows_of.items():
+        sources = [str(of) for row in rows for of in metadata[row].get("sources") or [ids[row]]]
+        about = str(metadata[rows[0]].get("about", ""))
+        formulas.append(StoredFormula(formula, tuple(dict.fromkeys(sources)), about))
+    return [rows[0] for rows in rows_of.values()], formulas
+
+
 def _star(layout: Layout, leaves: int) -> Tree:
     """A filler: a root with leaves, shallow however large."""
     edge = "a" if layout == "slt" else "0"
@@ -212,7 +221,7 @@ def load_formulas(
 
     Args:
         path: run folder with a folder `store`, or that folder.
-        answers: different formulas that are wanted for a query, at most.
+        answers: that are wanted for a query, at most.
         title: of the collection; by default the folder's name.
         slt_weight: as the store was made with.
 

@@ -20,7 +20,8 @@ class Limits:
         seconds: what reading a query may take, and what answering it may, waits included.
         batch: queries on the device at a time.
         gather_ms: how long the first query of a batch waits for others.
-        waiting: queries that may wait; more are told to come again.
+        waiting: queries that may wait for the device, and formulas for a process that reads them;
+            more are told to come again.
 
     Raises:
         InputError: a bound of 0 or less.

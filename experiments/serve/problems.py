@@ -73,6 +73,11 @@ class ProblemDetails(pydantic.BaseModel):
     index: int | None = pydantic.Field(None, description="Which of the formulas or texts.")
 
 
+def busy() -> Problem:
+    """What a client is told where too many wait."""
+    return Problem(503, "busy", "Too many queries wait already.", "Come again.", retry_after=1)
+
+
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI description of problems with these statuses."""
     schema = {"$ref": "#/components/schemas/ProblemDetails"}

@@ -142,7 +142,7 @@ class Service:
             return await self._converter.render(formula)
 
     async def search_formulas(self, converted: Converted, trees: Trees, k: int) -> list[FormulaHit]:
-        """Finds formulas; equal ones are one, with the sources of those that were found.
+        """Finds formulas; equal ones are one, with the sources of all.
 
         Raises:
             Problem: no formulas are served, not by these trees, more answers than allowed, too many
@@ -155,21 +155,12 @@ class Service:
             return await self._hits(index, found, k)
 
     async def _hits(self, index: FormulaIndex, found: FormulaAnswer, k: int) -> list[FormulaHit]:
-        sources: dict[str, list[str]] = {}
-        hits: dict[str, FormulaHit] = {}
-        for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
-            stored = index.stored(row)
-            if stored.formula not in hits:
-                if len(hits) == k:
-                    break
-                mathml = await self._converter.render(stored.formula)
-                hit = FormulaHit(stored.formula, mathml, score, (), stored.about)
-                hits[stored.formula] = hit
-            sources.setdefault(stored.formula, []).extend(stored.sources)
-        return [
-            hit._replace(sources=tuple(dict.fromkeys(sources[formula])))
-            for formula, hit in hits.items()
-        ]
+        hits = []
+        for row, score in zip(found.rows[:k].tolist(), found.scores[:k].tolist(), strict=True):
+            formula, sources, about = index.stored(row)
+            mathml = await self._converter.render(formula)
+            hits.append(FormulaHit(formula, mathml, score, sources, about))
+        return hits
 
     async def encode_formulas(self, formulas: Sequence[str], trees: Trees) -> np.ndarray:
         """Vectors of formulas as queries, float32 `[formulas, dim]`.

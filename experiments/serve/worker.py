@@ -75,10 +75,11 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _levels(tree: Tree) -> int:
-    """Depth of a tree, where the next sign and the next cell are on the level of the former."""
+    """Depth of a tree; the next sign and cell of a layout are on the level of the former."""
+    level_edges = ("n", "e") if tree.layout == "slt" else ()
     levels = [0]
     for parent, edge in zip(tree.parents[1:], tree.edge_labels[1:], strict=True):
-        levels.append(levels[parent] + (edge not in ("n", "e")))
+        levels.append(levels[parent] + (edge not in level_edges))
     return max(levels)
 
 

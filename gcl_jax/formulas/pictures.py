@@ -21,7 +21,9 @@ def to_text(tree: "Tree") -> str:
     lines = []
     indents: list[int] = []
     for label, parent, edge in zip(tree.labels, tree.parents, tree.edge_labels, strict=True):
-        indent = 0 if parent < 0 else indents[parent] + (edge != "n")
+        # An operator tree has edges `n` too: its 50th arguments.
+        is_next = tree.layout == "slt" and edge == "n"
+        indent = 0 if parent < 0 else indents[parent] + (not is_next)
         indents.append(indent)
         space = "  " * indent if indent <= DEEPEST_INDENT else f"{'  ' * DEEPEST_INDENT}({indent}) "
         lines.append(space + _printable(f"{edge} {label}" if edge else label))

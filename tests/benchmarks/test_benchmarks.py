@@ -122,6 +122,19 @@ def test_more_threads_than_cores_are_refused():
         measure.limit_threads(1000)
 
 
+@pytest.mark.parametrize("option", ["threads", "repeats"])
+def test_no_threads_and_no_repeats_are_refused_before_the_process_starts_again(
+    option, monkeypatch, capsys
+):
+    monkeypatch.setattr(measure.sys, "argv", ["search", f"--{option}", "0"])
+    monkeypatch.setattr(measure.os, "execv", lambda *_: pytest.fail("started again"))
+    monkeypatch.setattr(measure.os, "sched_setaffinity", lambda *_: None)
+    with pytest.raises(SystemExit) as error:
+        measure.command_line("search", search.prepare, search.Command, None)
+    assert error.value.code == 2
+    assert f"{option} is 0\nGive 1 or more." in capsys.readouterr().err
+
+
 def allocate(mebibytes):
     def run():
         return np.ones(mebibytes * 2**17)

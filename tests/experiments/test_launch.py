@@ -126,3 +126,13 @@ def test_a_job_that_is_told_to_stop_waits_for_the_module_and_goes_on(monkeypatch
     assert ended == ["stopped"]
     assert (again.function.module, again.function.args) == ("module", ("--x",))
     assert started[0].returncode == 128 + signal.SIGUSR2
+
+
+def test_help_without_a_cluster_has_examples(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["launch", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert "usage: python -m experiments.launch slurm OPTIONS -- MODULE ARGUMENTS" in out
+    assert "slurm --dry-run -- " in out

@@ -12,6 +12,7 @@ from gcl_jax.augmentations import (
     AugmentationConfig,
     augment,
     make_substitutes,
+    node_drop,
     rename,
     substitute,
 )
@@ -192,6 +193,22 @@ def test_a_subformula_is_a_subtree_of_enough_nodes(seed):
     parents = np.asarray(GRAPHS.parents)
     roots = np.asarray(GRAPHS.is_root)
     assert not (REAL & ~roots & ~alive & alive[parents]).any()
+
+
+@settings(max_examples=10, deadline=None)
+@given(SEEDS)
+def test_no_graph_is_empty_after_its_root_was_dropped(seed):
+    graphs = np.asarray(GRAPHS.graphs)
+    for last in ("node_drop", "random"):
+        got = view(seed, "subformula", last, rate=1.0)
+        assert set(graphs[np.asarray(got.alive)].tolist()) == set(range(COUNT))
+
+
+def test_of_whole_graphs_dropping_keeps_the_roots_alone():
+    key = jax.random.key(5)
+    drawn = np.asarray(jax.random.bernoulli(key, 0.3, GRAPHS.alive.shape))
+    expected = REAL & ~(drawn & ~np.asarray(GRAPHS.is_root))
+    np.testing.assert_array_equal(node_drop(key, GRAPHS, 0.3).alive, expected)
 
 
 def test_methods_are_combined_and_none_is_none():

@@ -197,5 +197,9 @@ def test_the_product_with_a_small_vocabulary_is_the_product_with_each_node():
 def test_settings_are_checked():
     with pytest.raises(InputError, match=r"model\.depth is 0"):
         ModelConfig(depth=0)
+    for field in ("formulas", "max_nodes", "min_count"):
+        with pytest.raises(InputError, match=rf"data\.{field} is -5"):
+            DataConfig(**{field: -5})
+    assert DataConfig(formulas=None).formulas is None
     with pytest.raises(InputError, match="paths has no node features"):
         ModelConfig(encoder="paths", features="fasttext")

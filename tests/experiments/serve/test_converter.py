@@ -76,6 +76,36 @@ def test_depth_is_bounded_where_there_are_no_braces(before, x, after):
     )
 
 
+def test_levels_below_the_50th_argument_of_an_operator_count():
+    def asked(signs):
+        terms = ["y"] * 52
+        terms[49] = "-" * signs + "x"
+        formula = "+".join(terms)
+        return answer({"task": "trees", "formula": formula, "depth": 10, "nodes": 200})
+
+    assert parse("+".join("y" * 50), "opt").edge_labels[-1] == "n"
+    assert "problem" not in asked(29)
+    assert asked(30)["problem"] == "a tree of 31 levels, more than 30"
+
+
+def test_too_many_formulas_are_told_to_come_again():
+    async def work(converter):
+        reads = [asyncio.create_task(converter.read(of)) for of in "abc"]
+        await asyncio.sleep(0)  # one is read, two wait
+        for more in (converter.read, converter.render):
+            with pytest.raises(Problem) as error:
+                await more("x")
+            assert (error.value.status, error.value.kind) == (503, "busy")
+            assert error.value.headers == {"Retry-After": "1"}
+        reads[2].cancel()
+        await asyncio.sleep(0)
+        assert "<mi>x</mi>" in (await converter.read("x")).mathml
+        await asyncio.gather(*reads[:2])
+        await converter.warm_up()
+
+    run(work, dataclasses.replace(LIMITS, waiting=2))
+
+
 def test_a_formula_that_takes_too_long_costs_its_process_only():
     async def work(converter):
         for _ in range(2):

@@ -8,7 +8,12 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 from docent_jax.datasets.public_objects import PublicObject
-from experiments.serve.docstring_formulas import build, formulas_of_docstring, gather
+from experiments.serve.docstring_formulas import (
+    SourcedFormula,
+    build,
+    formulas_of_docstring,
+    gather,
+)
 from retrieval_jax.errors import InputError
 
 DOCSTRING = r"""Computes it.
@@ -76,6 +81,36 @@ def test_a_formula_finds_itself_by_all_trees(formula_index):
         assert formula_index.stored(int(answer.rows[0])).formula == r"x^2+y^2=z^2"
         assert answer.scores[0] == pytest.approx(1, abs=1e-5)
         assert answer.scores[1] < 0.99
+
+
+def test_equal_formulas_leave_the_answer_to_others(tmp_path):
+    import asyncio
+
+    from experiments.serve.formulas import load_formulas
+    from experiments.serve.limits import Limits
+    from experiments.serve.service import Service
+    from gcl_jax.config import Config, DataConfig, ModelConfig
+
+    often = [SourcedFormula("x+y", (f"lib.f{i}", "lib.all"), f"About {i}.") for i in range(300)]
+    others = [SourcedFormula(f"x+y+{i}", ("lib.other",), "") for i in range(12)]
+    config = Config(data=DataConfig(min_count=1), model=ModelConfig(dim=16, depth=2))
+    build(tmp_path / "run", [*others[:6], *often, *others[6:]], config)
+    index = load_formulas(tmp_path / "run", 10)
+    assert len(index) == 13
+
+    async def found():
+        service = Service(index, None, Limits(answers=10), processes=1)
+        await service.warm_up()
+        try:
+            return await service.search_formulas(await service.read("x+y"), "fused", 10)
+        finally:
+            await service.close()
+
+    hits = asyncio.run(found())
+    assert len({hit.formula for hit in hits}) == len(hits) == 10
+    assert hits[0].formula == "x+y"
+    assert hits[0].about == "About 0."
+    assert len(hits[0].sources) == 301
 
 
 def test_scores_are_those_of_the_package(formula_index):

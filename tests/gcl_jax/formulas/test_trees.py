@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gcl_jax.formulas import parse
 from gcl_jax.formulas.trees import (
     OPT_EDGES,
     Edge,
@@ -157,3 +158,10 @@ def test_edge_lists_that_make_no_tree_are_refused():
         make_tree("tree", ["a"], [-1], [""])
     with pytest.raises(InputError, match="nested tree"):
         Tree.from_nested("opt", ("a", 3))
+
+
+def test_the_50th_argument_of_an_operator_is_indented_as_the_others():
+    tree = parse("+".join(["x"] * 52), "opt")
+    assert "n" in tree.edge_labels
+    lines = str(tree).split("\n")
+    assert [line for line in lines if not line.startswith("  ")] == lines[:1]
