@@ -111,6 +111,7 @@ def ranking(ranks):
 
 
 def test_models_are_tested_against_every_kind_of_baseline(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
     ranks = {BM25: [2] * 8, TFIDF: [4] * 8, FROZEN: [5] * 8, BAG_MAX: [8] * 8}
     monkeypatch.setattr(comparison, "model_rankings", lambda path, corpus: ranking([1] * 8))
     baselines = {name: ranking(of) for name, of in ranks.items()}
