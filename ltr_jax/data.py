@@ -250,9 +250,10 @@ class Sampler:
             }
             for of_query in self._judged
         ]
-        self._pool = np.array(sorted({d for of_query in self._judged for d in of_query}))
         if config.irrelevant_from == "all":
             self._pool = np.arange(len(collection.documents.ids))
+        else:
+            self._pool = np.array(sorted({d for of_query in self._judged for d in of_query}))
 
     def draw(self, queries: np.ndarray, rng: np.random.Generator) -> Instances:
         """Draws instances.

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from experiments.sweep.cells import Sweep
+from retrieval_jax.config import given_options
 from retrieval_jax.errors import InputError
 
 
@@ -47,5 +48,4 @@ def with_options(sweep: Sweep, words: Sequence[str]) -> Sweep:
 
 def _options(words: Sequence[str]) -> set[str]:
     """Names of options among words, as `--group.name`; that of a switch whichever way it is set."""
-    names = (word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--"))
-    return {re.sub(r"(--|\.)no-(?=[^.]*$)", r"\1", name) for name in names}
+    return {re.sub(r"(--|\.)no-(?=[^.]*$)", r"\1", name) for name in given_options(words)}
